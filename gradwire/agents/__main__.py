@@ -61,7 +61,7 @@ from gradwire.agents.transfer import LOW_WATER_BYTES
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import COMPILED, IN_PYTHON, NOT_SERVED, AgentSummary
 from gradwire.faults import Fault
-from gradwire.network.fabric import Fabric, Routing
+from gradwire.network.fabric import Fabric
 from gradwire.network.wire.flows import connection_of_send, connections_of
 
 CONNECT_TIMEOUT_S = 30.0
@@ -138,7 +138,7 @@ class Agent:
         ends_by_departure = self._options.unsent_bytes is None
         line_of = {host: Line.of_tcp(self._fabric, host) for host in self._hosts} if ends_by_departure else {}
         self._outgoing = outgoing
-        by_flowlet = self._fabric.routing is Routing.FLOWLET
+        by_flowlet = self._fabric.routing.policy.chooses_for_flowlets
         self._flowlets = Flowlets(self._fabric, self._connections, outgoing) if by_flowlet else None
         self._windows = Windows(outgoing) if self._tells_congestion else None
         self._accepted = sorted({congestion_of(sock) for sock in incoming.values()}) if self._windows else []
@@ -201,7 +201,7 @@ class Agent:
     def finish(self) -> None:
         """Closes the connections."""
         if self._loop is not None:
-            if self._fabric.routing.is_by_connection:
+            if self._fabric.routing.policy.hashes_connections:
                 end_at_once(self._outgoing.values())
             self._loop.close()
             self._loop = None

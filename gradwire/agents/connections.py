@@ -19,7 +19,7 @@ from gradwire.agents.departures import report_departures
 from gradwire.datatypes.records import SocketState, WindowState
 from gradwire.datatypes.wire.framing import HELLO, MAGIC, PORT
 from gradwire.faults import MachineFault
-from gradwire.network.fabric import CONTROL_BAND, Fabric, Routing, dscp_of_band, socket_priority
+from gradwire.network.fabric import CONTROL_BAND, Fabric, dscp_of_band, socket_priority
 from gradwire.network.path_delays import LEAST_BUFFER_BYTES
 from gradwire.network.wire.flows import Connection
 from gradwire.network_namespace import network_namespace
@@ -198,7 +198,7 @@ class SocketOptions:
 def needs_python(fabric: Fabric) -> bool:
     """Returns whether a fabric needs the agent in Python: the compiled one asks for SO_RCVLOWAT, which keeps the kernel
     from sizing windows itself, and it marks no flowlets."""
-    return fabric.host_tcp.is_stock or fabric.routing is Routing.FLOWLET
+    return fabric.host_tcp.is_stock or fabric.routing.policy.chooses_for_flowlets
 
 
 def mark(sock: socket.socket, band: int) -> None:
@@ -231,7 +231,7 @@ def connect(connection: Connection, host: HostEntry, fabric: Fabric, options: So
     elif options.buffer_bytes < TIMESTAMPS_BYTES:
         sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, TIMESTAMPS_BYTES // 2)
     mark(sock, connection.band)
-    if fabric.routing.is_by_connection:
+    if fabric.routing.policy.hashes_connections:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host.ip, connection.ports.source))
     else:

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from gradwire.datatypes.records import FlowletCount
 from gradwire.network.fabric import CONTROL_BAND, Fabric
-from gradwire.network.flowlets import flowlet_way, mark_of_way
-from gradwire.network.sprayed_ways import ways_of
+from gradwire.network.flowlets import mark_of_way
 from gradwire.network.wire.flows import Connection
 
 SIOCOUTQNSD = 0x894B
@@ -23,23 +22,25 @@ class Flowlets:
     """The flowlets of an agent's connections, each of which has one message under way at most."""
 
     def __init__(self, fabric: Fabric, connections: Sequence[Connection], sockets: Mapping[int, socket.socket]) -> None:
-        self._seed, self._ways, self._gap_ns = fabric.seed, ways_of(fabric), round(fabric.flowlet_gap_s * 1e9)
+        self._fabric, self._gap_ns = fabric, round(fabric.flowlet_gap_s * 1e9)
         self._connections, self._sockets = connections, sockets
-        self._number = dict.fromkeys(sockets, 0)
+        #: Number of each connection's flowlet, from its first message on, and the way of its packets.
+        self._number: dict[int, int] = {}
+        self._way: dict[int, int] = {}
         self._ended_ns: dict[int, int] = {}
         self._bytes: Counter[tuple[int, int]] = Counter()
         self._begun: Counter[tuple[int, int]] = Counter()
         for connection in sockets:
-            self._mark(connection)
+            self._take(connection, self._ways(connection, 0)[0])
 
     def begin(self, connection: int, size_bytes: int, now_ns: int) -> None:
         """Must be called before each message of a connection. Begins a flowlet if the connection has sent nothing for
         as long as the gap."""
-        ended_ns = self._ended_ns.get(connection)
-        if ended_ns is not None and now_ns - ended_ns >= self._gap_ns and not self._waits(connection):
-            self._number[connection] += 1
-            self._mark(connection)
-        self._bytes[connection, self._way(connection)] += size_bytes
+        if self._begins_flowlet(connection, now_ns):
+            number = self._number[connection] = self._number.get(connection, -1) + 1
+            self._take(connection, self._ways(connection, number)[0])
+            self._begun[connection, self._way[connection]] += 1
+        self._bytes[connection, self._way[connection]] += size_bytes
 
     def end(self, connection: int, at_ns: int) -> None:
         """Must be called after each message of a connection. at_ns: when its last byte left the host, or was taken by
@@ -60,10 +61,19 @@ class Flowlets:
         (unsent,) = struct.unpack("i", fcntl.ioctl(self._sockets[connection], SIOCOUTQNSD, bytes(4)))
         return bool(unsent)
 
-    def _way(self, connection: int) -> int:
-        return flowlet_way(self._seed, connection, self._number[connection], self._ways)
+    def _begins_flowlet(self, connection: int, now_ns: int) -> bool:
+        """Returns whether the next message is the first, or comes after a gap."""
+        if connection not in self._number:
+            return True
+        ended_ns = self._ended_ns.get(connection)
+        return ended_ns is not None and now_ns - ended_ns >= self._gap_ns and not self._waits(connection)
 
-    def _mark(self, connection: int) -> None:
-        way = self._way(connection)
-        self._begun[connection, way] += 1
-        self._sockets[connection].setsockopt(socket.SOL_SOCKET, socket.SO_MARK, mark_of_way(way))
+    def _ways(self, connection: int, number: int) -> Sequence[int]:
+        """The ways that a flowlet may take."""
+        return self._fabric.routing.policy.flowlet_ways(self._fabric, connection, number)
+
+    def _take(self, connection: int, way: int) -> None:
+        """Marks what the connection sends from now on."""
+        if way != self._way.get(connection):
+            self._way[connection] = way
+            self._sockets[connection].setsockopt(socket.SOL_SOCKET, socket.SO_MARK, mark_of_way(way))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from gradwire.analysis.fluid.paths import paths_of
 from gradwire.datatypes.plan import Int64, OpKind, Plan, Role
 from gradwire.faults import InternalFault
-from gradwire.network.fabric import Fabric, Routing
+from gradwire.network.fabric import Fabric
 from gradwire.network.links import Link
 from gradwire.network.routes import lines_of, routes_of
 from gradwire.network.sprayed_ways import SprayedRoutes
@@ -158,7 +158,7 @@ def _bandwidth_bound_s(plan: Plan, fabric: Fabric) -> float:
     limited = ~_aggregating(plan, max(plan.hosts, fabric.hosts))
     busiest_s = busiest_s_of(fabric, moved, _line_bytes(plan, fabric, moved), limited)
     # Of flowlets, nobody knows which way each takes.
-    is_known = fabric.graph is not None and fabric.routing is not Routing.FLOWLET
+    is_known = fabric.routing.policy.foresees_loads and not fabric.is_tiered
     return max(busiest_s, _line_bound_s(plan, fabric)) if is_known else busiest_s
 
 
@@ -172,7 +172,7 @@ def busiest_s_of(fabric: Fabric, moved: Transfers, line: Float64, limited: Bool)
     out = np.bincount(moved.src[moved.first], weights=line[moved.first], minlength=count)
     into = np.bincount(moved.dst, weights=line, minlength=count)
     busiest_s = float((np.maximum(out, into) / _endpoint_bps(fabric, count))[limited].max(initial=0.0)) * 8
-    return busiest_s if fabric.graph is not None else max(busiest_s, _uplink_bound_s(fabric, moved, line))
+    return max(busiest_s, _uplink_bound_s(fabric, moved, line))
 
 
 def _endpoint_bps(fabric: Fabric, count: int) -> Float64:
@@ -286,7 +286,7 @@ def _alone(plan: Plan, fabric: Fabric, moved: Transfers) -> tuple[Float64, Float
     delay_s = delays_s[moved.src] + delays_s[moved.dst]
     if fabric.flow_rate_bps:
         rate = np.minimum(rate, np.where(aggregating[moved.src], np.inf, fabric.flow_rate_bps))
-    if fabric.graph is not None:
+    if not fabric.is_tiered:
         slowest, summed = _on_ways(plan, fabric, moved)
         return np.minimum(rate, slowest), summed
     trunks = fabric.trunk_links()
@@ -295,7 +295,7 @@ def _alone(plan: Plan, fabric: Fabric, moved: Transfers) -> tuple[Float64, Float
         source, target = parts_of(fabric, tier, moved.src), parts_of(fabric, tier, moved.dst)
         crosses = source != target
         # What is above the tier is part -1, and so the last element.
-        together = sum if fabric.routing.is_by_burst else max
+        together = sum if fabric.routing.policy.writes_ways else max
         fastest = np.array([*(together(rates) for rates in tier.rates_bps), np.inf])
         shortest = np.array([*(min(trunks[number].delay_s for number in numbers) for numbers in tier.uplinks), 0.0])
         rate[crosses] = np.minimum(rate[crosses], np.minimum(fastest[source], fastest[target])[crosses])
@@ -307,7 +307,7 @@ def _on_ways(plan: Plan, fabric: Fabric, moved: Transfers) -> tuple[Float64, Flo
     """The rate of the slowest line on each transfer's way through a graph, and the delays of all."""
     links = lines_of(fabric)
     # A multicast's tree has branches of its own, which need not be the way to that receiver alone.
-    apart = np.flatnonzero((plan.ops.group[moved.op] == 1) | fabric.routing.is_by_connection)
+    apart = np.flatnonzero((plan.ops.group[moved.op] == 1) | fabric.routing.policy.hashes_connections)
     rate_bps, delay_s = np.full(len(moved.op), np.inf), np.zeros(len(moved.op))
     if len(apart):
         messages = MessageWays(plan, fabric)
@@ -324,7 +324,7 @@ def _on_ways(plan: Plan, fabric: Fabric, moved: Transfers) -> tuple[Float64, Flo
 
 def _between(fabric: Fabric, links: Sequence[Link], pairs: Sequence[tuple[int, int]]) -> tuple[Float64, Float64]:
     """The rate and the delay of the way between two hosts, for each pair of them."""
-    if fabric.routing.is_by_burst:
+    if fabric.routing.policy.writes_ways:
         rates_bps, delays_s = np.array([_over_all_ways(fabric, *pair) for pair in pairs]).T
         return rates_bps, delays_s
     routes = routes_of(fabric)

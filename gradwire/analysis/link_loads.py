@@ -24,7 +24,7 @@ from gradwire.analysis.iterations import Float64
 from gradwire.analysis.logged import Bool, LoggedOps, WireMessages, wire_messages
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import Int64
-from gradwire.network.fabric import CONTROL_BAND, Fabric, Routing
+from gradwire.network.fabric import CONTROL_BAND, Fabric
 from gradwire.network.routes import SummitOf, line_ends
 from gradwire.network.sprayed_ways import SprayedRoutes
 from gradwire.network.wire.ways import MessageWays
@@ -75,14 +75,14 @@ def link_loads(logged: LoggedOps, fabric: Fabric, edges_ns: Int64, spine_of: Spi
         add(f"{name} out", rate_bps, (messages.src == host) & messages.first)
         add(f"{name} in", rate_bps, messages.dst == host)
     if trunks := fabric.trunk_links():
-        if fabric.routing.is_by_burst:
+        if fabric.routing.policy.writes_ways:
             for name, rate_bps, chosen, shares in _sprayed(messages, fabric):
                 add(name, rate_bps, chosen, shares)
             return loads
-        if fabric.graph is None and fabric.routing.is_by_summit:
-            passing = _passing(messages, fabric, _summits(logged.plan, messages, fabric, spine_of))
-        else:
+        if fabric.routing.policy.plan_says_lines(fabric):
             passing = passing_by_way(MessageWays(logged.plan, fabric, spine_of), messages, fabric)
+        else:
+            passing = _passing(messages, fabric, _summits(logged.plan, messages, fabric, spine_of))
         for link, (up, down) in zip(trunks, passing, strict=True):
             add(f"{link.a.device} to {link.b.device}", link.rate_bps, up)
             add(f"{link.b.device} to {link.a.device}", link.rate_bps, down)
@@ -220,9 +220,7 @@ class LoadedLine:
 
 def has_choices(fabric: Fabric) -> bool:
     """Returns whether it is known which of several ways between switches are taken, and there may be several."""
-    if fabric.routing is Routing.FLOWLET:
-        return False
-    return fabric.graph is not None or len(fabric.spine_names()) > 1
+    return fabric.routing.policy.foresees_loads and (not fabric.is_tiered or len(fabric.spine_names()) > 1)
 
 
 def loaded_lines(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) -> list[LoadedLine]:

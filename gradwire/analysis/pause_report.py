@@ -49,11 +49,11 @@ def buffer_circles(plan: Plan, fabric: Fabric, summit_of: SummitOf | None = None
 def circle_between_hosts(fabric: Fabric, summit_of: SummitOf | None = None) -> tuple[str, ...]:
     """Ports that can be paused each for the next if all hosts send to each other, as programs may; empty if there are none, and
     where bursts or a user's controller decide on ways. Where switches choose by connection, ways are those of one of them."""
-    is_known = not (fabric.routing.is_by_burst or fabric.controller)
+    is_known = not (fabric.routing.policy.writes_ways or fabric.controller)
     if fabric.lossless is None or not is_known or fabric.hosts > MOST_HOSTS:
         return ()
     routes, names = routes_of(fabric, summit_of), line_interfaces(fabric)
-    ports = ONE_CONNECTION if fabric.routing.is_by_connection else None
+    ports = ONE_CONNECTION if fabric.routing.policy.hashes_connections else None
     ways = (routes.path(*ends, ports) for ends in permutations(range(fabric.hosts), 2))
     return tuple(names[line] for line in circle_of_ways(ways))
 

@@ -52,16 +52,19 @@ from gradwire.controller.rules import (
     table_misses,
 )
 from gradwire.controller.sprayed_flows import sprayed_flows
-from gradwire.network.balanced_routes import stable_hash
+from gradwire.network.balanced_routes import BalancedRoutes, stable_hash
 from gradwire.network.fabric import Fabric, MulticastGroup, dscp_of_band
+from gradwire.network.hashed_routes import HashedRoutes
 from gradwire.network.ipv6 import IGMP_REPORTS_IP, LISTENER_REPORTS, host_ip6
+from gradwire.network.sprayed_ways import SprayedRoutes
 from gradwire.network.switch_hash import FlowPorts, chosen_bucket
+from gradwire.network.tiers import Tiers
 
 
 def switch_rules(fabric: Fabric) -> list[SwitchRules]:
     """Rules of every switch, leaves first, in the order of Fabric.switch_names()."""
     leaves = len(fabric.leaf_names())
-    tree_of = _tree if fabric.graph is None else graph_tree
+    tree_of = _tree if fabric.is_tiered else graph_tree
     trees = [tree_of(fabric, group) for group in fabric.groups]
     rules = []
     for switch, (name, (flows, choices)) in enumerate(zip(fabric.switch_names(), _unicast(fabric), strict=True)):
@@ -76,16 +79,22 @@ def switch_rules(fabric: Fabric) -> list[SwitchRules]:
 
 def _unicast(fabric: Fabric) -> list[tuple[list[FlowRule], list[GroupRule]]]:
     """Unicast rules of every switch, and the groups that they choose by."""
-    if fabric.routing.is_by_connection:
-        return hashed_flows(fabric)
-    if fabric.routing.is_by_burst:
-        return [(flows, []) for flows in sprayed_flows(fabric)]
-    if fabric.graph is not None:
-        return [(flows, []) for flows in graph_flows(fabric)]
+    match fabric.routing.policy.next_hops(fabric):
+        case HashedRoutes() as routes:
+            return hashed_flows(fabric, routes)
+        case SprayedRoutes() as routes:
+            return [(flows, []) for flows in sprayed_flows(fabric, routes)]
+        case BalancedRoutes() as routes:
+            return [(flows, []) for flows in graph_flows(fabric, routes)]
+        case Tiers():
+            return [(flows, []) for flows in _tiered_flows(fabric)]
+
+
+def _tiered_flows(fabric: Fabric) -> list[list[FlowRule]]:
     leaves, summit_of = len(fabric.leaf_names()), SummitChoice(fabric)
     of_leaves = [_leaf_flows(fabric, leaf, summit_of) for leaf in range(leaves)]
     of_others = [_upper_flows(fabric, switch, summit_of) for switch in range(leaves, fabric.tree.switches)]
-    return [(flows, []) for flows in (*of_leaves, *of_others)]
+    return [*of_leaves, *of_others]
 
 
 def _tree(fabric: Fabric, group: MulticastGroup) -> dict[int, list[int]]:

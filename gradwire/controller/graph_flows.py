@@ -50,12 +50,10 @@ class _Passing:
         return found
 
 
-def graph_flows(fabric: Fabric) -> list[list[FlowRule]]:
+def graph_flows(fabric: Fabric, routes: BalancedRoutes) -> list[list[FlowRule]]:
     """Unicast rules of every switch."""
-    assert fabric.graph is not None
-    routes = BalancedRoutes.of(fabric.graph, fabric.seed)
     passing = _passing(routes)
-    return [_flows_of(fabric, routes, switch, passing[switch]) for switch in range(fabric.graph.switches)]
+    return [_flows_of(fabric, routes, switch, passing[switch]) for switch in range(routes.graph.switches)]
 
 
 def graph_tree(fabric: Fabric, group: MulticastGroup) -> dict[int, list[int]]:

@@ -21,15 +21,13 @@ from gradwire.controller.rules import (
 )
 from gradwire.network.fabric import Fabric
 from gradwire.network.hashed_routes import HashedRoutes, parameter_of
-from gradwire.network.static_routes import connection_routes
 
 FIRST_SELECT_GROUP = 2**24
 """Identifiers of these groups begin behind those of multicast groups, of which there are 2**16 with up to 16 bands."""
 
 
-def hashed_flows(fabric: Fabric) -> list[tuple[list[FlowRule], list[GroupRule]]]:
+def hashed_flows(fabric: Fabric, routes: HashedRoutes) -> list[tuple[list[FlowRule], list[GroupRule]]]:
     """Unicast rules of every switch, and its groups that hash."""
-    routes = connection_routes(fabric)
     return [_rules_of(fabric, routes, switch) for switch in range(len(fabric.switch_names()))]
 
 

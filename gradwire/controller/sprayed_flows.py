@@ -21,9 +21,8 @@ from gradwire.network.fabric import Fabric
 from gradwire.network.sprayed_ways import SprayedRoutes, way_mac
 
 
-def sprayed_flows(fabric: Fabric) -> list[list[FlowRule]]:
+def sprayed_flows(fabric: Fabric, routes: SprayedRoutes) -> list[list[FlowRule]]:
     """Unicast rules of every switch."""
-    routes = SprayedRoutes.of(fabric)
     return [_rules_of(fabric, routes, switch) for switch in range(len(fabric.switch_names()))]
 
 

@@ -11,7 +11,7 @@ from gradwire.datatypes.host_settings import HostTcp
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
 from gradwire.network.network_graph import Graph, GraphLink
-from gradwire.network.shape import Topology
+from gradwire.network.topology import Topology
 from gradwire.workloads.stand_in import MOST_CAPACITY_BPS
 from gradwire.workloads.units import DURATION, RATE, SHARE, SIZE, Quantity, rate_text
 

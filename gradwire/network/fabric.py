@@ -1,5 +1,4 @@
-"""The fabric as frozen data: hosts, switches, links, rates, traffic classes and addresses. Imports only the standard
-library.
+"""The fabric as frozen data: hosts, switches, links, rates, traffic classes and addresses.
 
 A fabric is one switch with all hosts on it, a leaf/spine network, or a fat tree of three tiers: pods of leaves and
 spines, joined by cores. Each leaf has equally many hosts. Where machines have several network interfaces (NICs), each
@@ -14,30 +13,26 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from functools import cached_property
 
 from gradwire.datatypes.host_settings import HostSetting, HostTcp, RdmaDevice
 from gradwire.faults import InputFault
-from gradwire.network.links import Link as Link  # noqa: PLC0414 (the same)
+from gradwire.network.frame_sizes import ETHERNET_HEADER_BYTES as ETHERNET_HEADER_BYTES  # noqa: PLC0414 (the same)
+from gradwire.network.frame_sizes import IP_TCP_HEADER_BYTES as IP_TCP_HEADER_BYTES  # noqa: PLC0414
+from gradwire.network.frame_sizes import PREAMBLE_FCS_GAP_BYTES as PREAMBLE_FCS_GAP_BYTES  # noqa: PLC0414
+from gradwire.network.links import Link as Link  # noqa: PLC0414
 from gradwire.network.links import LinkSetting, link_queue_defects, queue_defects
 from gradwire.network.links import Port as Port  # noqa: PLC0414
 from gradwire.network.lossless import Lossless, lossless_defects
 from gradwire.network.network_graph import Graph
-from gradwire.network.routing import Route, spray_defects
+from gradwire.network.routed_network import Route, RoutedNetwork
 from gradwire.network.routing import Routing as Routing  # noqa: PLC0414
-from gradwire.network.shape import Shape
-from gradwire.network.shape import Topology as Topology  # noqa: PLC0414 (whoever knows fabrics has it from here)
+from gradwire.network.topology import Topology as Topology  # noqa: PLC0414 (whoever knows fabrics has it from here)
 from gradwire.strict_json import parse_json
 
 BITS_PER_S: Mapping[str, float] = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
 """The units in which rates are written, as in "10gbit"."""
-PREAMBLE_FCS_GAP_BYTES = 24
-"""Bytes per Ethernet frame that a line carries and tc does not count: preamble 8, FCS 4, inter-frame gap 12 (IEEE
-802.3)."""
-ETHERNET_HEADER_BYTES = 14
-IP_TCP_HEADER_BYTES = 52
-"""IPv4 20, TCP 20, timestamp option 12."""
 FRAMES_PER_ACK = 2
 """TCP's delayed ACKs answer every second frame, unless frames arrive in larger bursts."""
 MULTICAST_HEADER_BYTES = 16
@@ -75,17 +70,14 @@ class MulticastGroup:
 
 
 @dataclass(frozen=True)
-class Fabric(Shape):
-    """The network: everything that is needed to build it, to program its switches, and to address its hosts.
+class Fabric(RoutedNetwork):
+    """The network: everything that is needed to build it, to program its switches, and to address its hosts."""
 
-    Its endpoints are hosts, and then one aggregator per switch, in the order of the switches.
-    """
-
+    _: KW_ONLY
+    #: By which rules switches choose ways.
+    routing: Routing = Routing.BALANCED
     #: Number of traffic classes; the control band is extra.
     classes: int = 2
-    mtu_bytes: int = 1500
-    #: Largest burst handed to a port at once, which is the granularity of preemption.
-    gso_bytes: int = 65536
     #: Length of each band's queue.
     queue_packets: int = 100_000
     #: Share of frames dropped (by netem) at every switch port towards a host; 0 for a lossless fabric.
@@ -103,18 +95,7 @@ class Fabric(Shape):
     faulty: bool = False
     #: Whether the flows of a band are served in turn, where the kernel can and nothing is lost, or share one FIFO.
     fair_queues: bool = True
-    #: Decides which spine each pair of hosts uses.
-    seed: int = 1
-    routing: Routing = Routing.BALANCED
-    #: The table by which switches send, where `routing` is static.
-    routes: tuple[Route, ...] = ()
-    #: Digest of the user's controller, where `routing` is by one.
-    controller: str = ""
-    #: The ways that its flows were found to say (network/read_ways.py); empty before a run.
-    ways: tuple[tuple[int, ...], ...] = ()
     host_tcp: HostTcp = HostTcp.TUNED
-    #: Whether each switch has a host that adds up what passes through, at a port without a rate limit.
-    aggregators: bool = False
     #: Multicast groups that the switches copy for.
     groups: tuple[MulticastGroup, ...] = ()
     #: Whether hosts have IPv6 addresses too (network/ipv6.py), which programs may use.
@@ -199,12 +180,10 @@ class Fabric(Shape):
                 f"to {MAX_GSO_BYTES} (the largest IPv4 packet)"
             )
         yield from queue_defects(self.buffer_bytes, self.ecn_most_bytes or self.ecn_bytes, self.loss, self.gso_bytes)
-        if self.routing.is_by_burst:
-            drops = bool(self.loss or self.buffer_bytes or self.ecn_bytes)
-            yield from spray_defects(self.routing, self.summits, aggregates=self.aggregators, drops=drops)
+        yield from self.routing.policy.defects(self, drops=bool(self.loss or self.buffer_bytes or self.ecn_bytes))
         if self.aggregators and self.controller:
             yield "fabric.controller: strategies that add up on switches need gradwire's controller"
-        if self.aggregators and (self.topology is Topology.FAT_TREE or self.topology.is_graph):
+        if self.aggregators and not self.topology.structure.can_aggregate:
             yield (
                 f"fabric.topology = '{self.topology}': strategies that aggregate in the network know one or two tiers "
                 "of switches; use 'single' or 'leaf-spine'"
@@ -231,10 +210,6 @@ class Fabric(Shape):
     def frame_bytes(self) -> int:
         """Returns the bytes that a full frame occupies on the line."""
         return self.mtu_bytes + ETHERNET_HEADER_BYTES + PREAMBLE_FCS_GAP_BYTES
-
-    def mss_bytes(self) -> int:
-        """Payload of a full TCP segment: 1,448 bytes at MTU 1500."""
-        return self.mtu_bytes - IP_TCP_HEADER_BYTES
 
     def burst_payload_bytes(self) -> int:
         """Payload of the largest burst of TCP: whole segments whose headers fit into `gso_bytes`, 65,160 bytes at MTU
@@ -291,47 +266,6 @@ class Fabric(Shape):
         port_bps = self.rate_bps if rate_bps is None else rate_bps
         return (self.burst_bytes(port_bps, exact_timers=exact_timers) + self.gso_bytes) * 8 / port_bps
 
-    def aggregator_names(self) -> list[str]:
-        """Names of the aggregators, in the order of the switches that they are on."""
-        return [f"a{i + 1}" for i in range(len(self.switch_names()))] if self.aggregators else []
-
-    def endpoint_names(self) -> list[str]:
-        """Hosts, then aggregators."""
-        return self.host_names() + self.aggregator_names()
-
-    @property
-    def endpoints(self) -> int:
-        """Number of hosts and aggregators."""
-        return self.hosts + (len(self.switch_names()) if self.aggregators else 0)
-
-    def aggregator_of(self, switch: int) -> int:
-        """Endpoint index of the aggregator on switch index `switch`; raises InputFault on a fabric without
-        aggregators."""
-        if not self.aggregators:
-            raise InputFault("the fabric has no aggregators: make it with aggregators=True")
-        return self.hosts + switch
-
-    def switch_of(self, endpoint: int) -> int:
-        """Index in switch_names() of the switch that an endpoint is on."""
-        return self.leaf_of(endpoint) if endpoint < self.hosts else endpoint - self.hosts
-
-    def host_ip(self, host: int) -> str:
-        """IPv4 address of host index `host`: 10.0.0.1 upwards."""
-        return f"10.0.{(host + 1) >> 8}.{(host + 1) & 255}"
-
-    def host_mac(self, host: int) -> str:
-        """MAC address of host index `host`."""
-        return f"02:00:00:00:{(host + 1) >> 8:02x}:{(host + 1) & 255:02x}"
-
-    def group_ip(self, group: int) -> str:
-        """IPv4 address of multicast group index `group`: 239.77.0.0 upwards."""
-        return f"239.77.{group >> 8}.{group & 255}"
-
-    def aggregator_port(self, switch: int) -> int:
-        """Number of a switch's port towards its aggregator, which is its last."""
-        trunks = sum(switch in (trunk.lower, trunk.upper) for trunk in self._unset_tree.trunks)
-        return 1 + trunks + (self.hosts_per_leaf if switch < self._unset_tree.leaf_count else 0)
-
     def links(self) -> list[Link]:
         """All links: of hosts, then between switches in the order of `trunk_links`, whose `a` is the lower one.
 
@@ -364,7 +298,7 @@ class Fabric(Shape):
             each if each.rate_bps is None else replace(each, rate_bps=each.rate_bps * factor)
             for each in self.link_settings
         )
-        graph = None if self.graph is None else self.graph.with_rates_times(factor)
+        graph = self.graph and self.graph.with_rates_times(factor)
         return replace(
             self,
             rate_bps=self.rate_bps * factor,

@@ -1,5 +1,6 @@
 """Networks of well-known shapes, a class each: which keys of a scenario describe it, how many switches and links it has,
-and which switches are joined. A further shape is a further class here, and its name in `Topology`.
+and which switches are joined. A further shape is a further class here with its name in GRAPH_SHAPES, and a member of
+`Topology`.
 
 Switches are numbered row by row, or group by group.
 """
@@ -10,10 +11,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from gradwire.network.network_graph import Pairs
-from gradwire.network.shape import Topology
 
 
 class GraphShape(Protocol):
@@ -224,18 +224,13 @@ class Dragonfly:
         return inside + between
 
 
-GRAPH_SHAPES: Mapping[Topology, type[OfSwitches] | type[Torus] | type[Dragonfly]] = {
-    Topology.RING: Ring,
-    Topology.LINEAR: Linear,
-    Topology.FULL_MESH: FullMesh,
-    Topology.HYPERCUBE: Hypercube,
-    Topology.TORUS: Torus,
-    Topology.DRAGONFLY: Dragonfly,
+GraphShapeClass = type[OfSwitches] | type[Torus] | type[Dragonfly]
+GRAPH_SHAPES: Mapping[str, GraphShapeClass] = {
+    "ring": Ring,
+    "linear": Linear,
+    "full-mesh": FullMesh,
+    "hypercube": Hypercube,
+    "torus": Torus,
+    "dragonfly": Dragonfly,
 }
 """The shapes that a few numbers describe, by their names in a scenario."""
-
-
-def graph_shape(topology: Topology, values: Mapping[str, Any]) -> GraphShape:
-    """Returns the shape of this name. values: of the keys of `fabric`, also those that do not concern it."""
-    made = GRAPH_SHAPES[topology]
-    return made(**{key: values[key] for key in made.keys})

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from gradwire.faults import InputFault, InternalFault
 from gradwire.network.balanced_routes import stable_hash
-from gradwire.network.fabric import Fabric
+from gradwire.network.routed_network import RoutedNetwork
 from gradwire.network.switch_hash import FlowPorts, chosen_bucket
 
 
@@ -34,7 +34,7 @@ class Exit:
 class HashedRoutes:
     """The equal ways through a fabric, and the choice among them."""
 
-    def __init__(self, fabric: Fabric) -> None:
+    def __init__(self, fabric: RoutedNetwork) -> None:
         self.fabric = fabric
         self._ips = [fabric.host_ip(endpoint) for endpoint in range(fabric.endpoints)]
         self._exits: list[list[Exit]] = [[] for _ in fabric.switch_names()]
@@ -113,7 +113,7 @@ def parameter_of(seed: int, switch: int) -> int:
     return stable_hash(seed, "hash", switch)
 
 
-def _trunk_ends(fabric: Fabric) -> Iterator[tuple[int, int, int, int]]:
+def _trunk_ends(fabric: RoutedNetwork) -> Iterator[tuple[int, int, int, int]]:
     """Yields the two ends of each link between switches: the switch and the port's number at `a`, then those at `b`."""
     index = {name: number for number, name in enumerate(fabric.switch_names())}
     for link in fabric.trunk_links():

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from gradwire.datatypes.records import PlannedFault
 from gradwire.network.fabric import Fabric
-from gradwire.network.static_routes import most_trunks_on_way
+from gradwire.network.routes import most_trunks_on_way
 
 LEAST_BUFFER_BYTES = 4 << 20
 """A socket's buffer where nobody asks for another and links have no delay."""
@@ -56,7 +56,7 @@ def longest_round_trip_s(fabric: Fabric, faults: Sequence[PlannedFault]) -> floa
     delays = link_delays_s(fabric, faults)
     if not any(delays):
         return 0.0
-    if fabric.graph is not None:
+    if not fabric.is_tiered:
         ends, between = sorted(delays[: fabric.hosts]), sorted(delays[fabric.hosts :])
         return 2 * (sum(ends[-2:]) + sum(between[len(between) - most_trunks_on_way(fabric) :]))
     trunks = delays[fabric.hosts : fabric.hosts + len(fabric.tree.trunks)]

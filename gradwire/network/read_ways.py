@@ -9,10 +9,8 @@ to `b`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from gradwire.network.fabric import Fabric
+from gradwire.network.routed_network import RoutedNetwork
 
 MOST_HOSTS = 128
 """Limit of hosts in a network with a user's controller: they have 16,256 ways, which take seconds to follow."""
@@ -29,7 +27,7 @@ def steps_of_way(way: Iterable[int]) -> Iterator[tuple[int, bool]]:
         yield step // 2, bool(step % 2)
 
 
-def way_defect(fabric: Fabric, ways: Sequence[Sequence[int]]) -> str:
+def way_defect(fabric: RoutedNetwork, ways: Sequence[Sequence[int]]) -> str:
     """Returns the reason why these cannot be the ways of a fabric; "" if they can, since each leads from switch to
     switch to its host's."""
     hosts, trunks = fabric.hosts, fabric.trunk_links()

@@ -18,10 +18,12 @@ from collections import Counter
 from functools import lru_cache
 
 from gradwire.network.balanced_routes import stable_hash
-from gradwire.network.fabric import ETHERNET_HEADER_BYTES, Fabric
+from gradwire.network.frame_sizes import ETHERNET_HEADER_BYTES
 from gradwire.network.hashed_routes import Exit, HashedRoutes
-from gradwire.network.routing import MOST_SPRAYED_WAYS
+from gradwire.network.routed_network import RoutedNetwork
 
+MOST_SPRAYED_WAYS = 64
+"""Over which bursts are spread: as many rules for each destination at a leaf."""
 IDENTIFICATION_BITS = 16
 EVEN_TURNS = 64
 """Turns for each way, where the number of ways is not a power of 2: one more or less makes no difference of 2 %."""
@@ -32,7 +34,7 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 class SprayedRoutes:
     """The ways through a fabric, by their numbers."""
 
-    def __init__(self, fabric: Fabric) -> None:
+    def __init__(self, fabric: RoutedNetwork) -> None:
         self._fabric, self._equal = fabric, HashedRoutes(fabric)
         self._ends = sorted({fabric.switch_of(host) for host in range(fabric.hosts)})
         #: By switch and destination's switch: the number that a way's number is divided by before the digit is read.
@@ -45,7 +47,7 @@ class SprayedRoutes:
 
     @staticmethod
     @lru_cache(maxsize=8)
-    def of(fabric: Fabric) -> SprayedRoutes:
+    def of(fabric: RoutedNetwork) -> SprayedRoutes:
         """The ways through a fabric."""
         return SprayedRoutes(fabric)
 
@@ -58,7 +60,7 @@ class SprayedRoutes:
         exits, target = self.exits(switch, endpoint), self._fabric.switch_of(endpoint)
         digit = way // self._strides.get((switch, target), 1)
         # Digits that have no room are 0 everywhere, and so are turned by the destination in graphs.
-        first = 0 if self._fabric.graph is None else stable_hash(self._fabric.seed, "spray", switch, target)
+        first = 0 if self._fabric.is_tiered else stable_hash(self._fabric.seed, "spray", switch, target)
         return exits[(first + digit) % len(exits)]
 
     def path(self, source: int, target: int, way: int) -> list[int]:
@@ -112,12 +114,12 @@ class SprayedRoutes:
         return count
 
 
-def ways_of(fabric: Fabric) -> int:
+def ways_of(fabric: RoutedNetwork) -> int:
     """Returns how many numbers of ways a fabric has."""
     return SprayedRoutes.of(fabric).ways
 
 
-def turns_of(fabric: Fabric) -> int:
+def turns_of(fabric: RoutedNetwork) -> int:
     """Returns how many values the part of the IP identification has that gives the way (`way_of_turn`)."""
     ways = ways_of(fabric)
     room = 1 << IDENTIFICATION_BITS - chunk_bits(fabric)
@@ -125,11 +127,11 @@ def turns_of(fabric: Fabric) -> int:
     return exact if exact == ways else min(room, exact * EVEN_TURNS)
 
 
-def way_of_turn(fabric: Fabric, turn: int) -> int:
+def way_of_turn(fabric: RoutedNetwork, turn: int) -> int:
     """The way for which a value of this part stands. In tiers, neighbours of a leaf come one after the other; in graphs,
     numbers are spread, so that every digit of them changes soon, and not the first alone."""
     ways = ways_of(fabric)
-    return turn * (1 if fabric.graph is None else _step(ways)) % ways
+    return turn * (1 if fabric.is_tiered else _step(ways)) % ways
 
 
 def _step(ways: int) -> int:
@@ -138,12 +140,12 @@ def _step(ways: int) -> int:
     return min((step for step in range(1, ways + 1) if math.gcd(step, ways) == 1), key=lambda step: abs(step - wanted))
 
 
-def chunk_bits(fabric: Fabric) -> int:
+def chunk_bits(fabric: RoutedNetwork) -> int:
     """Returns how many bits count the segments of a chunk, which is the shortest power of 2 that holds a burst."""
     return (max(1, fabric.gso_bytes // fabric.mss_bytes()) - 1).bit_length()
 
 
-def chunk_bytes(fabric: Fabric) -> int:
+def chunk_bytes(fabric: RoutedNetwork) -> int:
     """Frames of a chunk: what of a connection goes one way before the next one has its turn."""
     return (fabric.mtu_bytes + ETHERNET_HEADER_BYTES) << chunk_bits(fabric)
 

@@ -16,9 +16,8 @@ import numpy.typing as npt
 
 from gradwire.datatypes.name_patterns import Names
 from gradwire.faults import InputFault
-from gradwire.network.fabric import Fabric
 from gradwire.network.hashed_routes import Exit, HashedRoutes
-from gradwire.network.routing import Route, Routing
+from gradwire.network.routed_network import Route, RoutedNetwork
 
 KEY = "fabric.routes"
 MOST_CELLS = 2 * 10**8
@@ -32,7 +31,7 @@ Rows = npt.NDArray[np.int32]
 class StaticRoutes(HashedRoutes):
     """The ways of a table, and the choice among next hops."""
 
-    def __init__(self, fabric: Fabric) -> None:
+    def __init__(self, fabric: RoutedNetwork) -> None:
         super().__init__(fabric)
         self._names = fabric.switch_names()
         self._rows = rows_of(fabric)
@@ -86,21 +85,11 @@ class StaticRoutes(HashedRoutes):
         return list(dict.fromkeys(self._names[each.far] for each in self._exits[switch]))
 
 
-def connection_routes(fabric: Fabric) -> HashedRoutes:
-    """The ways of connections, where each may take another one. Raises InputFault for a table that matches too much."""
-    return StaticRoutes(fabric) if fabric.routing is Routing.STATIC else HashedRoutes(fabric)
-
-
-def most_trunks_on_way(fabric: Fabric) -> int:
-    """Links between switches that a packet passes at most."""
-    if fabric.routing is Routing.STATIC:
-        routes = StaticRoutes(fabric)
-        targets = {routes.way_key(target): target for target in range(fabric.endpoints)}
-        return max(_longest(routes, target) for target in targets.values())
-    if fabric.graph is None:
-        return 2 * len(fabric.tree.tiers)
-    ends = [switch for switch, hosts in enumerate(fabric.graph.hosts_of_switches) if hosts]
-    return max(distance for switch in ends for distance in fabric.graph.distances(switch))
+def longest_way(fabric: RoutedNetwork) -> int:
+    """Links between switches that a packet passes at most by a fabric's table. Raises InputFault as `rows_of` does."""
+    routes = StaticRoutes(fabric)
+    targets = {routes.way_key(target): target for target in range(fabric.endpoints)}
+    return max(_longest(routes, target) for target in targets.values())
 
 
 def _longest(routes: StaticRoutes, target: int) -> int:
@@ -122,7 +111,7 @@ def _longest(routes: StaticRoutes, target: int) -> int:
     return max(found.values())
 
 
-def rows_of(fabric: Fabric) -> Rows:
+def rows_of(fabric: RoutedNetwork) -> Rows:
     """The row that counts for each switch and endpoint; NO_ROW where none does. Raises InputFault if rows match too
     much."""
     return _rows(tuple(fabric.switch_names()), tuple(fabric.endpoint_names()), fabric.routes)
@@ -158,7 +147,7 @@ def _matching(pattern: str, names: Names) -> tuple[int, ...]:
     return names.called(pattern) or names.matching(pattern)
 
 
-def route_defects(fabric: Fabric) -> list[str]:
+def route_defects(fabric: RoutedNetwork) -> list[str]:
     """Returns the defects of a fabric's table of routes, a line each with the row and its key: names that match
     nothing, or else pairs of hosts without a way.
 

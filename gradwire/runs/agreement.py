@@ -34,7 +34,7 @@ from gradwire.cache_files import keep, kept
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.inside.point_protocol import TASK_FILE, built_fabric
-from gradwire.network.fabric import Fabric, Routing
+from gradwire.network.fabric import Fabric
 from gradwire.network.path_delays import link_delays_s
 from gradwire.runs.compiling.ideal_times import rule_of
 from gradwire.runs.judged import JudgedRun, of_job
@@ -213,10 +213,8 @@ def _not_examined(plan: Plan, fabric: Fabric, section: PointSection) -> str:
     if fabric.losses:
         key = f"fabric.loss = {fabric.loss:g}" if fabric.loss else f"fabric.link: up to {fabric.most_loss:g} at a port"
         return f"the point loses packets on purpose ({key})"
-    if fabric.routing is Routing.FLOWLET:
-        return (
-            f"the ideal network keeps each connection on its first flowlet's way (fabric.routing = '{fabric.routing}')"
-        )
+    if differs := fabric.routing.policy.unlike_ideal:
+        return differs
     if keys := congestion_keys(section):
         return f"the ideal network has neither drops, marks, pauses nor congestion control ({', '.join(keys)})"
     if fabric.host_tcp.is_stock:
@@ -242,7 +240,7 @@ def _seen(run: IdealRun, logged: LoggedOps, record: PointRecord) -> SeenEffects:
 
 def _found(run: IdealRun, deviation: Deviation, seen: SeenEffects) -> Agreement:
     found = first_cause(deviation, trials(run, deviation, seen))
-    if found is None and run.fabric.routing is Routing.SPRAY and deviation.ratio > 1:
+    if found is None and run.fabric.routing.policy.splits_messages and deviation.ratio > 1:
         return Agreement(Cause.NOT_EXAMINED, no_explanation(deviation, SPRAYED))
     if found is None:
         return Agreement(Cause.UNEXPLAINED, no_explanation(deviation))

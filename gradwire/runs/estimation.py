@@ -12,7 +12,7 @@ from gradwire.analysis.fluid.estimate import FluidTimes, SendEnds
 from gradwire.datatypes.job_plans import plan_of_job
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
-from gradwire.network.fabric import Fabric, Routing
+from gradwire.network.fabric import Fabric
 from gradwire.runs.compiling.by_class import classes_or_plans
 from gradwire.runs.compiling.ideal_times import HELD_S, fluid_times, held_rule, rule_of, short_window_bytes
 from gradwire.runs.compiling.job_plans import job_times
@@ -47,11 +47,8 @@ def without_effect(points: Sequence[Point]) -> list[str]:
             "which ways a user's controller chooses is known once it has run: estimates with fabric.controller are "
             "as with fabric.routing = 'balanced'"
         )
-    if any(point.section.fabric.routing is Routing.FLOWLET for point in points):
-        sentences.append(
-            "gaps are known once a point has run: in estimates with fabric.routing = 'flowlet', each connection stays "
-            "with the way of its first flowlet"
-        )
+    notes = (point.section.fabric.routing.policy.estimate_note for point in points)
+    sentences += dict.fromkeys(note for note in notes if note)
     hosts = (point.section.fabric.hosts for point in points)
     if stock := dict.fromkeys(each for each in hosts if each.is_stock):
         sentences.append(

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from gradwire.faults import InputFault
-from gradwire.network.fabric import Topology
 from gradwire.scenario.loading import resolve
 from gradwire.scenario.overrides import flattened
 from gradwire.scenario.schema import PointSection
@@ -208,7 +207,7 @@ def _options(contender: Contender, shared: PointSection) -> dict[str, Any]:
     """Its options; a hierarchical ring's groups are machines or, where a machine has one worker, leaves."""
     options = dict(contender.options)
     cluster, fabric = shared.cluster, shared.fabric
-    nested = fabric.topology is not Topology.SINGLE_SWITCH
+    nested = fabric.topology.structure.has_several_switches
     if contender.strategy == "hierarchical-ring" and cluster.workers_per_host == 1 and nested:
         options["group"] = max(1, cluster.workers // (fabric.pods * fabric.leaves))
     return options
@@ -216,7 +215,7 @@ def _options(contender: Contender, shared: PointSection) -> dict[str, Any]:
 
 def refusal(contender: Contender, shared: PointSection) -> str | None:
     """Why a contender would say nothing here although it can run, or None."""
-    nested = shared.cluster.workers_per_host > 1 or shared.fabric.topology is not Topology.SINGLE_SWITCH
+    nested = shared.cluster.workers_per_host > 1 or shared.fabric.topology.structure.has_several_switches
     if contender.strategy == "hierarchical-ring" and not nested:
         return "one worker per machine and one switch: no workers are nearer to one another than to the rest; give --leaf-spine"
     return None

@@ -388,7 +388,7 @@ class Network:
                     continue
                 run(["tc", "-batch", "-"], batch_text(batch))
                 # Others have filters, which are not read.
-                is_whole = self.classify is Classify.SKB_PRIORITY and not self.fabric.routing.is_by_burst
+                is_whole = self.classify is Classify.SKB_PRIORITY and not self.fabric.routing.policy.writes_ways
                 if self._owns_kernel and is_whole and can_be_copied(qdiscs := parts(kernel, index)):
                     models[text] = qdiscs, parts(kernel, index, classes=True)
 

@@ -40,7 +40,6 @@ from gradwire.network.fabric import (
     MAX_BANDS,
     NO_LIMIT_BYTES,
     Fabric,
-    Routing,
     dscp_of_band,
     socket_priority,
 )
@@ -313,13 +312,13 @@ def spraying_commands(interface: str, fabric: Fabric) -> list[list[str]]:
     """tc commands, without "tc", for the port of a host of a fabric whose bursts take all ways in turn; none for
     others. If agents choose by flowlets, marked packets take the way of their mark, and all others take their turns.
     The port must have no `clsact` yet."""
-    if not fabric.routing.is_by_burst:
+    if not fabric.routing.policy.writes_ways:
         return []
     turns, shift = turns_of(fabric), chunk_bits(fabric)
     mask = f"{turns - 1 << shift:#06x}"
     add = ["filter", "add", "dev", interface, "egress", "protocol", "ip", "prio"]
     place, writes = [*add, "2", "u32"], ["action", "pedit", "ex", "munge", "eth", "src", "set"]
-    marked = range(ways_of(fabric)) if fabric.routing is Routing.FLOWLET else range(0)
+    marked = range(ways_of(fabric)) if fabric.routing.policy.chooses_for_flowlets else range(0)
     return [
         ["qdisc", "add", "dev", interface, "clsact"],
         *([*add, "1", "handle", str(mark_of_way(way)), "fw", *writes, way_mac(way)] for way in marked),

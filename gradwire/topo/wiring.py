@@ -9,7 +9,7 @@ from functools import cached_property
 
 from gradwire.datatypes.host_settings import STOCK_SEND_BYTES, HostTcp
 from gradwire.faults import InputFault, MachineFault
-from gradwire.network.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port, Routing
+from gradwire.network.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port
 from gradwire.topo.long_links import inner_ends
 from gradwire.topo.netlink.addresses import only_waits
 
@@ -98,8 +98,9 @@ def host_sysctls(fabric: Fabric, *, userspace: bool) -> dict[str, str]:
     marking = ECN_SYSCTLS if fabric.marks else {}
     # That datapath is this machine's, whatever hosts are like. Hosts that spray keep their patience with faults: else
     # iterations before a fault took 1.7 times as long as without it in the scenario.
-    is_patient = fabric.routing is Routing.SPRAY or (userspace and fabric.is_lossless)
-    of_order = ANY_ORDER_SYSCTLS if fabric.routing is Routing.SPRAY and fabric.is_lossless else REORDERING_SYSCTLS
+    splits = fabric.routing.policy.splits_messages
+    is_patient = splits or (userspace and fabric.is_lossless)
+    of_order = ANY_ORDER_SYSCTLS if splits and fabric.is_lossless else REORDERING_SYSCTLS
     reordering = of_order if is_patient else {}
     if fabric.host_tcp.is_stock:
         receive = f"4096 131072 {fabric.host_tcp.receive_bytes}"
@@ -236,7 +237,7 @@ def bridge_arguments(switch: str, naming: Naming, *, controller_port: int, users
     datapath = "netdev" if userspace else "system"
     bridge = ["--", "add-br", name, "--", "set", "Bridge", name, f"datapath_type={datapath}", "fail_mode=secure"]
     # Groups that hash connections come by OpenFlow 1.0 (controller/__main__.py).
-    protocols = "OpenFlow10,OpenFlow13" if naming.fabric.routing.is_by_connection else "OpenFlow13"
+    protocols = "OpenFlow10,OpenFlow13" if naming.fabric.routing.policy.hashes_connections else "OpenFlow13"
     if naming.fabric.controller:
         protocols = "OpenFlow10,OpenFlow13,OpenFlow14,OpenFlow15"  # whichever the user's application speaks
     bridge += [f"protocols={protocols}", f"other_config:datapath-id={dpid:016x}", "other_config:disable-in-band=true"]

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 from gradwire.datatypes.plan import Plan, Role
-from gradwire.network.fabric import Fabric, Routing
+from gradwire.network.fabric import Fabric
 from gradwire.network.routes import lines_of, routes_of
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
 
@@ -65,7 +65,7 @@ def probe_phases(fabric: Fabric, size_bytes: int) -> list[tuple[list[Transfer], 
         slowest_bps = min(fabric.host_bps[transfer.src] for transfer in around)
         phases.append((around, min(limit_bps, slowest_bps * (1 - fabric.ack_share()))))
     if len(leaves) > 1:
-        if fabric.graph is not None or fabric.routing in (Routing.STATIC, Routing.CONTROLLER):
+        if not (fabric.is_tiered and fabric.routing.policy.takes_shortest_ways):
             across, slowest_bps = _apart(fabric, size_bytes)
         else:
             ends = zip(leaves, (*leaves[1:], leaves[0]), strict=True)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.datatypes.plan import CONTROL_CLASS, Int64, OpKind, Plan, Role
-from gradwire.network.fabric import Fabric, Topology
+from gradwire.network.fabric import Fabric
 from gradwire.network.routes import line_ends, lines_of
 from gradwire.network.tiers import Tier
 from gradwire.network.wire.ways import MessageWays
@@ -35,10 +35,9 @@ class BusyPort:
 def busiest_port(plan: Plan, fabric: Fabric) -> BusyPort:
     """Returns the port where an iteration's bytes take longest at line rate, however they are spread over a leaf's
     uplinks."""
-    if fabric.graph is not None:
-        return max((*_host_ports(plan, fabric), *_lines(plan, fabric)), key=lambda port: port.seconds)
     uplinks = [port for tier in fabric.tree.tiers for port in _uplinks(plan, fabric, tier)]
-    return max((*_host_ports(plan, fabric), *uplinks), key=lambda port: port.seconds)
+    lines = [] if fabric.is_tiered else _lines(plan, fabric)
+    return max((*_host_ports(plan, fabric), *uplinks, *lines), key=lambda port: port.seconds)
 
 
 @dataclass(frozen=True)
@@ -200,20 +199,4 @@ def _network(fabric: Fabric) -> str:
     machines, nics = fabric.hosts // fabric.nics_per_host, fabric.nics_per_host
     per_host = f"with {nics} NICs each " if nics > 1 else ""
     hosts = f"{machines} host{'s' if machines > 1 else ''} {per_host}at {fabric.rate_bps / 1e9:g} Gbit/s"
-    if fabric.topology is Topology.SINGLE_SWITCH:
-        return f"{hosts} on one switch"
-    if fabric.graph is not None:
-        trunks = len(fabric.graph.trunks)
-        return f"{hosts} on {fabric.graph.title}, {trunks} link{'s' if trunks != 1 else ''} between them"
-    rails = f", NICs on {fabric.nics_per_host} rails" if fabric.rails else ""
-    if fabric.topology is Topology.FAT_TREE:
-        return (
-            f"{hosts} on a fat tree of {fabric.pods} pods of {fabric.leaves} leaves and {fabric.spines} spines, and "
-            f"{fabric.cores} cores; uplinks of leaves at {fabric.uplink_rate_bps / 1e9:g} Gbit/s (oversubscription "
-            f"{fabric.oversubscription:g}), of spines at "
-            f"{fabric.core_rate_bps / 1e9:g} Gbit/s (oversubscription {fabric.core_oversubscription:g}){rails}"
-        )
-    return (
-        f"{hosts} on leaf/spine {fabric.leaves} x {fabric.spines}, uplinks at {fabric.uplink_rate_bps / 1e9:g} Gbit/s "
-        f"(oversubscription {fabric.oversubscription:g}){rails}"
-    )
+    return f"{hosts} {fabric.topology.structure.words(fabric)}"

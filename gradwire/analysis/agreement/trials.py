@@ -26,7 +26,7 @@ from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.quantities import quantity
 from gradwire.datatypes.message_parts import most_parts
 from gradwire.datatypes.plan import FULL_SPEED
-from gradwire.network.static_routes import most_trunks_on_way
+from gradwire.network.routes import most_trunks_on_way
 
 SEEDS = 3
 """Draws that are averaged. Of halving-doubling on 16 hosts, whose draws differ

@@ -65,7 +65,7 @@ def _bandwidth_s(fabric: Fabric, spine_of: SpineOf | None, source: Int64, target
         return 0.0
     moved = Transfers(np.arange(len(source)), source, target, line.astype(np.int64), np.ones(len(source), np.bool_))
     busiest_s = busiest_s_of(fabric, moved, line, np.ones(fabric.hosts, np.bool_))
-    if fabric.graph is None:
+    if fabric.is_tiered:
         return busiest_s
     ways = ways_of(fabric, spine_of, source, target)
     of_port = np.bincount(ways.port, line[ways.flow], len(ways.port_bytes_per_ns))

@@ -25,7 +25,7 @@ from gradwire.analysis.fluid.network import SAME_DELAY_NS, hop_lags_ns
 from gradwire.analysis.fluid.paths import Float64, Paths, SpineOf, port_rates_bps
 from gradwire.datatypes.class_plans import ClassPlan, NotByClass
 from gradwire.datatypes.plan import Int64
-from gradwire.network.fabric import Fabric, Routing, Topology, band_of_class
+from gradwire.network.fabric import Fabric, band_of_class
 from gradwire.network.routes import routes_of
 
 ROUNDING = 1e-9
@@ -34,14 +34,8 @@ ROUNDING = 1e-9
 
 def refuse_unlike_ways(fabric: Fabric) -> None:
     """Raises NotByClass for a fabric whose ways no class has in common."""
-    if fabric.routing is Routing.ECMP:
-        raise NotByClass("switches choose ways by hashes of connections (fabric.routing = 'ecmp')")
-    if fabric.routing is Routing.SPRAY:
-        raise NotByClass("bursts take all ways in turn (fabric.routing = 'spray')")
-    if fabric.routing is Routing.FLOWLET:
-        raise NotByClass("flowlets choose their ways one by one (fabric.routing = 'flowlet')")
-    if fabric.routing is Routing.CONTROLLER:
-        raise NotByClass("a user's controller chooses ways (fabric.controller)")
+    if reason := fabric.routing.policy.unlike_ways:
+        raise NotByClass(reason)
 
 
 @dataclass(frozen=True)
@@ -228,11 +222,7 @@ def _kinds_passed(fabric: Fabric, ways: Ways, flows: Flows) -> tuple[Counts, Flo
 def _one_way(fabric: Fabric) -> str:
     """Advice for ranks that differ because switches choose among several ways for each; "" if there is only one
     way."""
-    several = []
-    if fabric.topology is not Topology.SINGLE_SWITCH and fabric.spines > 1:
-        several.append("fabric.spines = 1")
-    if fabric.topology is Topology.FAT_TREE and fabric.cores > 1:
-        several.append("fabric.cores = 1")
+    several = [f"{key} = 1" for key in fabric.topology.structure.several_summits(fabric)]
     if not several:
         return ""
     return (

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.datatypes.plan import Int64, Plan
-from gradwire.network.fabric import Fabric, Routing, band_of_class
+from gradwire.network.fabric import Fabric, band_of_class
 from gradwire.network.routes import SummitOf, line_ends, lines_of, routes_of
 from gradwire.network.switch_hash import FlowPorts
 from gradwire.network.wire.ways import MessageWays
@@ -149,9 +149,9 @@ def _routes(plan: Plan, fabric: Fabric, sends: Int64, ways: MessageWays) -> tupl
 
 
 def _on_one_switch(fabric: Fabric, source: npt.NDArray[np.int32], target: npt.NDArray[np.int32]) -> Bool:
-    """Whether two endpoints have nothing but one switch between them, so that a way is the port of either. Of graphs,
-    controllers' ways and bursts nothing is said."""
-    if fabric.graph is not None or fabric.routing is Routing.CONTROLLER or fabric.routing.is_by_burst:
+    """Whether two endpoints have nothing but one switch between them, so that a way is the port of either. Of ways
+    that need not be the shortest, nothing is said."""
+    if not fabric.routing.policy.takes_shortest_ways:
         return np.zeros(len(source), np.bool_)
     switch = np.array([fabric.switch_of(endpoint) for endpoint in range(len(fabric.endpoint_names()))], np.int64)
     on_one: Bool = switch[source] == switch[target]

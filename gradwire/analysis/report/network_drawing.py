@@ -15,7 +15,8 @@ from matplotlib.patches import FancyBboxPatch
 
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.charts import PALETTE, STYLE
-from gradwire.network.fabric import Fabric, Link, Topology
+from gradwire.network.fabric import Fabric, Link
+from gradwire.network.network_graph import Graph
 from gradwire.network.shape import Shape
 
 RADIUS, HOST_RADIUS = 1.0, 1.32
@@ -48,10 +49,9 @@ HALF_BOX = 0.22
 """Half the height of a box."""
 
 
-def graph_drawing(fabric: Fabric, title: Sequence[str]) -> Figure:
+def graph_drawing(fabric: Fabric, graph: Graph, title: Sequence[str]) -> Figure:
     """Links are as wide as their rates say; those with a delay are dashed."""
-    assert fabric.graph is not None
-    switches, hosts = positions(fabric)
+    switches, hosts = positions(graph)
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(6.4, 6.8), layout="constrained")
         axes = figure.add_subplot()
@@ -62,22 +62,21 @@ def graph_drawing(fabric: Fabric, title: Sequence[str]) -> Figure:
             ends = [hosts[host], switches[fabric.leaf_of(host)]]
             _line(axes, ends, link.rate_bps / fastest_bps, is_long=link.delay_s > 0)
         for number, link in enumerate(fabric.trunk_links()):
-            trunk = fabric.graph.trunks[number]
+            trunk = graph.trunks[number]
             way = _bent(switches[trunk.a], switches[trunk.b], (link.number - 1) * BEND)
             _line(axes, way, link.rate_bps / fastest_bps, is_long=link.delay_s > 0)
-        _nodes(axes, switches, _names(fabric.switch_names(), fabric.graph.switch_labels), PALETTE[0])
-        _nodes(axes, hosts, _names(fabric.host_names(), fabric.graph.host_labels), FAINT)
+        _nodes(axes, switches, _names(fabric.switch_names(), graph.switch_labels), PALETTE[0])
+        _nodes(axes, hosts, _names(fabric.host_names(), graph.host_labels), FAINT)
         axes.set_title("\n".join(title), loc="left", fontsize=8, fontweight="normal")
     return figure
 
 
-def positions(fabric: Fabric) -> tuple[list[Point], list[Point]]:
+def positions(graph: Graph) -> tuple[list[Point], list[Point]]:
     """Places at which the switches and hosts of a graph are drawn."""
-    assert fabric.graph is not None
-    count = fabric.graph.switches
+    count = graph.switches
     switches = [_on_circle(RADIUS if count > 1 else 0.0, number / count) for number in range(count)]
-    hosts: list[Point] = [(0.0, 0.0)] * fabric.hosts
-    for switch, there in enumerate(fabric.graph.hosts_of_switches):
+    hosts: list[Point] = [(0.0, 0.0)] * len(graph.host_links)
+    for switch, there in enumerate(graph.hosts_of_switches):
         for place, host in enumerate(there):
             turn = (switch + 0.8 * ((place + 0.5) / len(there) - 0.5)) / count
             hosts[host] = _on_circle(HOST_RADIUS, turn)
@@ -136,8 +135,8 @@ class _Layout:
 def network_drawing(fabric: Fabric) -> Figure:
     """The hosts in a row below, leaves above them, then spines and cores; links of rails have their rail's colour. Or
     a graph."""
-    if fabric.graph is not None:
-        return graph_drawing(fabric, rate_lines(fabric))
+    if fabric.graph:
+        return graph_drawing(fabric, fabric.graph, rate_lines(fabric))
     layout = _Placement(fabric).layout()
     top = max(HEIGHTS[tier] for tier in _tiers(fabric))
     with mpl.rc_context(STYLE):
@@ -180,7 +179,7 @@ def rate_lines(fabric: Fabric) -> list[str]:
     machines, nics = fabric.hosts // fabric.nics_per_host, fabric.nics_per_host
     nics_in_words = f" with {nics} NICs each" if nics > 1 else ""
     lines = [f"{machines} {'host' if machines == 1 else 'hosts'}{nics_in_words}; links of {_gbit(fabric.rate_bps)}"]
-    if fabric.graph is not None:
+    if fabric.graph:
         rates = {link.rate_bps for link in fabric.trunk_links()}
         spread = f"{min(rates) / 1e9:g} to " if len(rates) > 1 else ""
         told = f" at {spread}{_gbit(max(rates))}" if rates else ""
@@ -191,7 +190,7 @@ def rate_lines(fabric: Fabric) -> list[str]:
         if tier.fastest_bps > tier.slowest_bps:
             rate = f"{tier.slowest_bps / 1e9:g} to {_gbit(tier.fastest_bps)}"
         lines.append(f"uplinks of a {tier.word}: {len(tier.uplinks[0])} x {rate}, oversubscription {ratio:g}:1")
-    slow = [] if fabric.graph is not None else slower_links(fabric)
+    slow = slower_links(fabric) if fabric.is_tiered else []
     if 0 < len(slow) <= MOST_SLOW:
         lines.append("slower (thin): " + ", ".join(f"{link.name} at {_gbit(link.rate_bps)}" for link in slow))
     return [*lines, *link_lines(fabric)]
@@ -224,8 +223,7 @@ def _gbit(rate_bps: float) -> str:
 
 
 def _tiers(fabric: Fabric) -> tuple[str, ...]:
-    tiers = {Topology.SINGLE_SWITCH: 2, Topology.LEAF_SPINE: 3, Topology.FAT_TREE: 4}
-    return tuple(HEIGHTS)[: tiers[fabric.topology]]
+    return tuple(HEIGHTS)[: 2 + len(fabric.tree.tiers)]
 
 
 class _Placement:
@@ -390,7 +388,7 @@ def _draw_nodes(axes: Axes, fabric: Fabric, layout: _Layout) -> None:
         "spine": "spines",
         "core": "cores",
     }
-    if fabric.topology is Topology.SINGLE_SWITCH:
+    if not fabric.tree.tiers:
         words["leaf"] = "switch"
     for tier in _tiers(fabric):
         axes.text(-1.1, HEIGHTS[tier], words[tier], ha="right", va="center", fontsize=8, color=INK)

@@ -146,11 +146,11 @@ class Traffic:
         for target in set(messages.dst[mine].tolist()) - self._aggregators:
             rate_bps = rates_bps[target] if fabric else 1.0
             places.append(_Place(f"the port into {host_name(target)}", rate_bps, messages.dst == target))
-        if fabric is not None and fabric.graph is not None:
-            # Bursts that take all ways in turn share each line for a moment.
-            places += [] if fabric.routing.is_by_burst else self._lines(fabric, mine)
-        elif fabric is not None:
+        if fabric is not None:
             places += [line for tier in fabric.tree.tiers for line in self._uplinks(fabric, tier, mine)]
+            # Bursts that take all ways in turn share each line for a moment.
+            if not (fabric.is_tiered or fabric.routing.policy.writes_ways):
+                places += self._lines(fabric, mine)
         return places
 
     def _lines(self, fabric: Fabric, mine: Bool) -> list[_Place]:

@@ -142,7 +142,7 @@ def resent_bytes(fabric: Fabric, record: PointRecord) -> int:
     """
     return (
         record.counts.tcp_retransmits * (fabric.mtu_bytes + ETHERNET_HEADER_BYTES)
-        if fabric.drops or fabric.routing.is_by_burst
+        if fabric.drops or fabric.routing.policy.writes_ways
         else 0
     )
 

@@ -15,7 +15,7 @@ from gradwire.datatypes.network_counts import BandCount
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import PointRecord
 from gradwire.network.fabric import Fabric
-from gradwire.network.static_routes import most_trunks_on_way
+from gradwire.network.routes import most_trunks_on_way
 from gradwire.network.wire.flows import connections_of
 
 RATE_TOLERANCE = 0.015
@@ -79,7 +79,7 @@ def _queues(fabric: Fabric, record: PointRecord) -> Check:
     hosts = {f"{host}-eth0" for host in fabric.host_names()}
     at_switches = Counter(_bounds(band) for band in record.counts.bands if band.port not in hosts)
     at_hosts = Counter(_bounds(band) for band in record.counts.bands if band.port in hosts)
-    if fabric.link_settings or fabric.graph is not None:
+    if fabric.link_settings or not fabric.is_tiered:
         return _different_queues(fabric, record, hosts)
     limit_bytes, threshold_bytes = fabric.switch_queue_bytes
     asked = (limit_bytes, threshold_bytes, _all_from(fabric, threshold_bytes))

@@ -269,9 +269,8 @@ def _lines(plan: Plan, fabric: Fabric, moved: _Moved, exact_timers: bool) -> Ite
         for host, mine in _by_value(at[chosen]):
             if host < fabric.hosts:
                 yield _Line(f"{way} h{host + 1}", *limits[host], moved.rows(chosen[mine]))
-    is_graph = fabric.graph is not None
     # Where bursts take all ways in turn, no line has a whole message; bytes by uplink compares what lines have.
-    if (is_graph or not fabric.routing.is_by_summit) and not fabric.routing.is_by_burst:
+    if fabric.routing.policy.plan_says_lines(fabric):
         yield from _trunks(plan, fabric, moved, exact_timers)
     for tier in fabric.tree.tiers:
         yield from _uplinks(fabric, tier, moved, exact_timers)
@@ -281,7 +280,7 @@ def _trunks(plan: Plan, fabric: Fabric, moved: _Moved, exact_timers: bool) -> It
     """The lines between switches of a graph, or that switches hash to, with the messages to one rank on their ways."""
     single = np.flatnonzero(plan.ops.group[moved.op] == 0)
     ways, links, interfaces = MessageWays(plan, fabric), lines_of(fabric), line_interfaces(fabric)
-    if fabric.routing.is_by_connection:
+    if fabric.routing.policy.hashes_connections:
         sends, pair_of = np.unique(moved.op[single], return_inverse=True)
     else:
         _, first, pair_of = np.unique(

@@ -19,7 +19,7 @@ from gradwire.datatypes.host_settings import HostParameter
 from gradwire.datatypes.network_counts import NetworkCounts
 from gradwire.datatypes.pauses import PauseState
 from gradwire.datatypes.records import FaultRecord, PlannedFault
-from gradwire.network.fabric import CONTROL_BAND, Fabric, Routing
+from gradwire.network.fabric import CONTROL_BAND, Fabric
 
 DROPS, RETRANSMITS, TABLE_MISSES = "drops", "TCP retransmits", "table misses"
 OVERTAKEN_AGAIN = 0.05
@@ -163,7 +163,7 @@ def _retransmits(state: NetworkState) -> Iterator[Check]:
     if keys := resending_keys(fabric):
         limit = f"any number, for the scenario sets {', '.join(keys)}"
         yield Check(RETRANSMITS, str(sent), limit, True, "TCP sends again what may not be lost, as the scenario asks.")
-    elif fabric.routing is Routing.FLOWLET:
+    elif fabric.routing.policy.chooses_for_flowlets:
         most = round(OVERTAKEN_AGAIN * counts.tcp_segments_sent)
         limit = f"{most}, {OVERTAKEN_AGAIN:.0%} of the segments"
         yield Check(RETRANSMITS, str(sent), limit, sent <= most, "TCP took for lost what came another way later.")

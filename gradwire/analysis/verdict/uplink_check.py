@@ -21,7 +21,7 @@ from gradwire.analysis.verdict.byte_checks import (
 from gradwire.analysis.verdict.checks import Check
 from gradwire.datatypes.plan import Int64, Plan
 from gradwire.datatypes.records import PointRecord
-from gradwire.network.fabric import CONTROL_BAND, ETHERNET_HEADER_BYTES, PREAMBLE_FCS_GAP_BYTES, Fabric, Routing
+from gradwire.network.fabric import CONTROL_BAND, ETHERNET_HEADER_BYTES, PREAMBLE_FCS_GAP_BYTES, Fabric
 from gradwire.network.routes import line_interfaces
 from gradwire.network.sprayed_ways import SprayedRoutes, chunk_bits, chunk_bytes, turns_of, way_of_turn
 
@@ -36,7 +36,7 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
     The port that uses most of its slack is reported. There is no check without a choice of spines, or if `spine_of`
     does not tell it.
     """
-    if fabric.graph is None and (len(fabric.spine_names()) < 2 or spine_of is None):
+    if fabric.is_tiered and (len(fabric.spine_names()) < 2 or spine_of is None):
         return []
     counted: dict[str, int] = {}
     for count in record.counts.bands:
@@ -44,8 +44,8 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
             counted[count.port] = counted.get(count.port, 0) + count.bytes_sent
     data = np.flatnonzero(plan.is_remote() & (plan.ops.traffic_class >= 0))
     paths = paths_of(plan, fabric, spine_of)
-    parts = _Sprayed(plan, fabric) if fabric.routing is Routing.SPRAY else None
-    flowlets = _Flowlets(fabric, record) if fabric.routing is Routing.FLOWLET else None
+    parts = _Sprayed(plan, fabric) if fabric.routing.policy.splits_messages else None
+    flowlets = _Flowlets(fabric, record) if fabric.routing.policy.chooses_for_flowlets else None
     frames = paths.line_bytes[data] * (
         1 - PREAMBLE_FCS_GAP_BYTES / (fabric.mtu_bytes + ETHERNET_HEADER_BYTES + PREAMBLE_FCS_GAP_BYTES)
     )
@@ -182,7 +182,7 @@ class _Flowlets:
 def _pairs_past(fabric: Fabric, number: int) -> int:
     """Pairs of hosts whose packets may pass a line between switches: of those below it with all others, or of all in a
     graph."""
-    if fabric.graph is not None or fabric.routing in (Routing.STATIC, Routing.CONTROLLER):
+    if not (fabric.is_tiered and fabric.routing.policy.takes_shortest_ways):
         return fabric.hosts * (fabric.hosts - 1)
     trunks = fabric.tree.trunks
     lower = trunks[(number - 2 * fabric.hosts) % len(trunks)].lower

@@ -40,8 +40,8 @@ from gradwire.analysis.verdict.uplink_check import uplink_checks
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import FaultRecord, OpLog, PlannedFault, PointRecord
 from gradwire.network.fabric import Fabric
+from gradwire.network.routes import most_trunks_on_way
 from gradwire.network.sprayed_ways import ways_of
-from gradwire.network.static_routes import most_trunks_on_way
 from gradwire.network.wire.flows import connections_of
 
 STEADY = "steady state"
@@ -246,7 +246,7 @@ def _upcalls(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     groups = max(0, len(plan.group_start) - 1)
     flows = (fabric.endpoints * (fabric.endpoints - 1) * fabric.bands + groups) * switches_on_path
     flows = max(flows, 2 * len(connections_of(plan)) * switches_on_path)
-    flows *= ways_of(fabric) if fabric.routing.is_by_burst else 1
+    flows *= ways_of(fabric) if fabric.routing.policy.writes_ways else 1
     limit = UPCALLS_PER_FLOW * flows
     return Check(
         "upcalls",

@@ -12,10 +12,8 @@ from functools import cached_property
 import numpy as np
 
 from gradwire.datatypes.plan import Plan
-from gradwire.network.fabric import Fabric, Routing
-from gradwire.network.flowlets import flowlet_way
+from gradwire.network.fabric import Fabric
 from gradwire.network.routes import SummitOf, routes_of
-from gradwire.network.sprayed_ways import SprayedRoutes
 from gradwire.network.switch_hash import FlowPorts
 from gradwire.network.wire.flows import connection_of_send, connections_of, ports_of
 
@@ -25,9 +23,8 @@ class MessageWays:
 
     def __init__(self, plan: Plan, fabric: Fabric, summit_of: SummitOf | None = None) -> None:
         self._fabric = fabric
-        self._plan, self._is_hashed = plan, fabric.routing.is_by_connection
+        self._plan, self._policy = plan, fabric.routing.policy
         self._routes = routes_of(fabric, summit_of)
-        self._sprayed = SprayedRoutes.of(fabric) if fabric.routing.is_by_burst else None
         self._found: dict[tuple[int, int, FlowPorts | tuple[int, ...] | None], list[int]] = {}
 
     def way(self, send: int) -> list[int]:
@@ -40,9 +37,9 @@ class MessageWays:
 
     def shares(self, send: int) -> list[tuple[int, float]]:
         """The lines of a SEND as `way` has them, each with the share of the message that passes it."""
-        if self._sprayed is not None and self._fabric.routing is Routing.SPRAY and not self._plan.ops.group[send]:
-            return self._sprayed.shares(*self.ends(send))
-        return [(line, 1.0) for line in self.way(send)]
+        source, target = self.ends(send)
+        expected = None if self._plan.ops.group[send] else self._expected(source, target, send)
+        return [(line, 1.0) for line in self.way(send)] if expected is None else expected
 
     def branch(self, send: int, target: int) -> list[int]:
         """The lines of a SEND to one of its receivers, by host."""
@@ -62,7 +59,7 @@ class MessageWays:
 
     def ports(self, send: int) -> FlowPorts | None:
         """Ports of the connection of a SEND to one rank; None where switches do not hash them."""
-        return ports_of(self._connections[send]) if self._is_hashed else None
+        return ports_of(self._connections[send]) if self._policy.hashes_connections else None
 
     def members(self, send: int) -> tuple[int, ...]:
         """Hosts of the multicast group of a SEND, sorted; empty for a single receiver."""
@@ -78,13 +75,12 @@ class MessageWays:
         return connection_of_send(self._plan, connections_of(self._plan))
 
     def _single(self, source: int, target: int, send: int) -> list[int]:
-        if self._sprayed is not None and self._fabric.routing is Routing.FLOWLET:
-            # Nobody knows the gaps before a run: each connection stays with its first flowlet's way.
-            way = flowlet_way(self._fabric.seed, self._connections[send], 0, self._sprayed.ways)
-            return self._sprayed.path(source, target, way)
-        if self._sprayed is not None:
-            return [line for line, _ in self._sprayed.shares(source, target)]
+        if (expected := self._expected(source, target, send)) is not None:
+            return [line for line, _ in expected]
         return self._path(source, target, self.ports(send))
+
+    def _expected(self, source: int, target: int, send: int) -> list[tuple[int, float]] | None:
+        return self._policy.shares(self._fabric, source, target, lambda: self._connections[send])
 
     def _path(self, source: int, target: int, ports: FlowPorts | None) -> list[int]:
         key = (source, target, ports)

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from gradwire.faults import InputFault
 from gradwire.named_code import COMMAND_LINE
-from gradwire.network.fabric import Topology
 from gradwire.scenario.contenders import (
     ITERATIONS,
     LEAVES,
@@ -314,9 +313,4 @@ def _title(shared: PointSection) -> str:
     device = f" x {model.device or 'made-up'}" if model.trace is None else " ranks"
     machines = f" on {cluster.workers // cluster.workers_per_host} machines" if cluster.workers_per_host > 1 else ""
     words = f"{model.name} on {cluster.workers}{device}{machines}, {rate_text(fabric.rate)}"
-    tiers = {
-        Topology.SINGLE_SWITCH: "",
-        Topology.LEAF_SPINE: f", leaf/spine {fabric.oversubscription:g}:1",
-        Topology.FAT_TREE: f", fat tree {fabric.oversubscription:g}:1, cores {fabric.core_oversubscription:g}:1",
-    }
-    return words + tiers.get(fabric.topology, f", {fabric.topology}")
+    return words + fabric.topology.structure.short_words(fabric.oversubscription, fabric.core_oversubscription)

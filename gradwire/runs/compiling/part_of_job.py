@@ -20,7 +20,7 @@ from gradwire.analysis.fluid.estimate import estimate
 from gradwire.datatypes.class_plans import Float64, NotByClass, RingSequence
 from gradwire.datatypes.plan import Int64, Plan
 from gradwire.faults import InputFault
-from gradwire.network.fabric import Fabric, Topology
+from gradwire.network.fabric import Fabric
 from gradwire.network.links import LinkSetting
 from gradwire.runs.compiling.by_class import classes_of
 from gradwire.runs.compiling.copies_of_job import copies_of_job
@@ -206,7 +206,7 @@ def _placed(point: ResolvedPoint, part: PartOfPlan, shares: Float64) -> Way:
         if share < 1.0
     )
     changes: dict[str, int] = {"hosts": count}
-    if fabric.topology is Topology.LEAF_SPINE:
+    if fabric.tree.tiers:
         changes["leaves"] = count // fabric.hosts_per_leaf
     own = replace(fabric, link_settings=settings, **changes)  # type: ignore[arg-type]
     placed = replace(part.plan, rank_host=hosts[part.plan.rank_host].astype(np.int32))
@@ -219,7 +219,7 @@ def _placed(point: ResolvedPoint, part: PartOfPlan, shares: Float64) -> Way:
 def _places(hosts: Int64, fabric: Fabric) -> tuple[Int64, int]:
     """Numbers of these hosts of the whole in the part's network, and the number of its hosts: all hosts of the leaves
     that have any of them, so that leaves keep all their ports."""
-    if fabric.topology is not Topology.LEAF_SPINE:
+    if not fabric.tree.tiers:
         return np.arange(len(hosts)), len(hosts)
     leaf_of = np.array([fabric.leaf_of(host) for host in hosts.tolist()])
     leaves = list(dict.fromkeys(leaf_of.tolist()))

@@ -29,7 +29,7 @@ from gradwire.faults import InputFault
 from gradwire.inside.point_protocol import PointTask
 from gradwire.network.fabric import MAX_BANDS, MAX_GROUPS, Fabric
 from gradwire.network.read_ways import way_defect
-from gradwire.network.routing import MOST_SPRAYED_WAYS
+from gradwire.network.sprayed_ways import MOST_SPRAYED_WAYS
 from gradwire.reading_budget import not_reading
 from gradwire.runs.stored.job_soundness import refuse_unsound_jobs
 from gradwire.runs.stored.network_soundness import refuse_unsound_counts, refuse_unsound_state

@@ -10,11 +10,10 @@ from typing import Protocol
 from gradwire.datatypes.host_settings import RdmaDevice
 from gradwire.faults import InputFault
 from gradwire.network.fabric import ETHERNET_HEADER_BYTES, Fabric
-from gradwire.network.graph_shapes import graph_shape
 from gradwire.network.network_graph import Graph, GraphLink, places, spread
 from gradwire.network.read_ways import MOST_HOSTS
-from gradwire.network.shape import Topology
 from gradwire.network.static_routes import route_defects
+from gradwire.network.structures.graph_structure import GraphStructure
 from gradwire.scenario.sections.defined import ControllerDefinition
 from gradwire.scenario.sections.fabric import FabricSection
 from gradwire.scenario.sections.network import (
@@ -60,7 +59,7 @@ def fabric_of(
     graph = graph_of(wanted, hosts, defined.networks, nics_per_host)
     network = defined.networks.get(wanted.file or "")
     # Where a file gives ports queues that drop or mark, they must see single frames, as those that the section gives.
-    sees_frames = graph is not None and wanted.gso is None and network is not None and network.drops_or_marks
+    sees_frames = wanted.gso is None and network is not None and network.drops_or_marks
     made = Fabric(
         hosts=hosts if graph is None else len(graph.host_links),
         rate_bps=wanted.rate,
@@ -106,16 +105,16 @@ def graph_of(
     networks: those that the scenario defines, by name. nics_per_host: a machine with several NICs is as many hosts of the
     graph, one after the other. Raises InputFault, with the key, for what cannot be built.
     """
-    if not wanted.topology.is_graph:
+    structure = wanted.topology.structure
+    if not isinstance(structure, GraphStructure):
         return None
-    if wanted.topology is Topology.CUSTOM:
-        assert wanted.file is not None  # the section wants one
+    if wanted.file is not None:
         if wanted.file not in networks:
             raise InputFault(
                 f"fabric.file = '{wanted.file}': no such network; give a .graphml, .json or .yaml file, or a class like lab.py:Campus"
             )
         return _defined(wanted, hosts, networks[wanted.file], nics_per_host)
-    shape = graph_shape(wanted.topology, dict(wanted))
+    shape = structure.shape(dict(wanted))
     if defect := shape.defect():
         raise InputFault(defect)
     for count, what, most in (
@@ -161,7 +160,7 @@ def with_controller(fabric: Fabric, wanted: FabricSection, controllers: Mapping[
 
 def refuse_sprayed(wanted: FabricSection, *, programs: bool) -> None:
     """Raises InputFault for programs where a burst's way is written by its host."""
-    if programs and wanted.routing.is_by_burst:
+    if programs and wanted.routing.policy.writes_ways:
         raise InputFault(
             f"fabric.routing = '{wanted.routing}': not with programs ([program.NAME]): hosts choose ways by the segments that TCP "
             "counts for a plan's connections, and datagrams and pings of programs would all take one way; use 'ecmp', which "

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from gradwire.faults import InputFault
-from gradwire.network.fabric import Fabric, Topology
-from gradwire.network.routing import Routing
+from gradwire.network.fabric import Fabric
 from gradwire.scenario.schema import PointSection
 from gradwire.scenario.sections.part import RANGE
-
-TOPOLOGIES = (Topology.SINGLE_SWITCH, Topology.LEAF_SPINE)
 
 
 def part_defects(section: PointSection, fabric: Fabric) -> list[str]:
@@ -16,12 +13,12 @@ def part_defects(section: PointSection, fabric: Fabric) -> list[str]:
     if section.part is None:
         return []
     lines = [f"part: leave out {what}" for what in _others(section)]
-    if fabric.topology not in TOPOLOGIES:
+    if not fabric.topology.structure.has_parts:
         lines.append(
             f"fabric.topology = '{fabric.topology}': a part of a job has hosts on one switch or on leaves; use 'single' or "
             "'leaf-spine', or leave out [part]"
         )
-    if section.part.copies is not None and fabric.topology is Topology.LEAF_SPINE:
+    elif section.part.copies is not None and fabric.tree.tiers:
         lines.append(
             "part.copies: is on one switch, since copies at several leaves share uplinks with others; use fabric.topology = "
             "'single', or name hosts (part.hosts)"
@@ -49,7 +46,7 @@ def _others(section: PointSection) -> list[str]:
         "fabric.link: its links are those of the whole": wanted.link,
         "fabric.host: its hosts are those of the whole": wanted.host,
         "fabric.controller, which knows the whole network": wanted.controller,
-        "fabric.routing, or make it 'balanced' or 'ecmp'": wanted.routing not in (None, Routing.BALANCED, Routing.ECMP),
+        "fabric.routing, or make it 'balanced' or 'ecmp'": not wanted.routing.policy.works_in_part,
         "cluster.stands_for: a part is of a job whose ranks are all estimated": section.cluster.stands_for,
     }
     return [words for words, is_there in found.items() if is_there]
@@ -64,7 +61,7 @@ def hosts_of_part(section: PointSection, fabric: Fabric) -> tuple[int, ...]:
     if part.leaf is not None:
         leaves = fabric.hosts_of_leaves
         said = f"part.leaf = {part.leaf}"
-        if fabric.topology is not Topology.LEAF_SPINE:
+        if not fabric.tree.tiers:
             raise InputFault(
                 f'{said}: fabric.topology = "{fabric.topology}" has no leaves; name the first and last of the hosts'
             )

@@ -61,7 +61,7 @@ def _defects(fault: FaultSection, fabric: Fabric) -> Iterator[str]:
             yield f"{key} = '{host}': hosts are h1 to h{fabric.hosts}"
     if fault.kind == "tenant" and fault.rate is not None and fault.rate > (line_bps := _source_bps(fault, fabric)):
         yield f"rate: must be at most the {line_bps / 1e9:g}gbit of a host's link"
-    if fault.kind == "tenant" and (fabric.routing.is_by_connection or fabric.controller):
+    if fault.kind == "tenant" and (fabric.routing.policy.hashes_connections or fabric.controller):
         yield f"kind = 'tenant': not with fabric.routing = '{fabric.routing}', for which way its connection takes is not known beforehand"
     if fault.kind in ("controller-restart", "switch-restart") and fabric.controller:
         yield f"kind = '{fault.kind}': not with fabric.controller, whose flows could be other ones afterwards"

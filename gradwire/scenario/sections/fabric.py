@@ -12,9 +12,10 @@ from pydantic import BeforeValidator, Field, model_validator
 from gradwire.datatypes.host_settings import CONGESTION_KEY, HostSetting, HostTcp, RdmaDevice
 from gradwire.network.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, MAX_GSO_BYTES, Routing, Topology
 from gradwire.network.flowlets import FLOWLET_GAP_S
-from gradwire.network.graph_shapes import GRAPH_SHAPES
 from gradwire.network.links import LinkSetting
 from gradwire.network.lossless import GSO_BYTES, Lossless
+from gradwire.network.routing import POLICIES
+from gradwire.network.topology import STRUCTURES
 from gradwire.scenario.sections.lossless import LosslessSection, RedSection
 from gradwire.workloads.fields import (
     LARGEST_RATIO,
@@ -44,14 +45,16 @@ LONGEST_DELAY_S = 1.0
 """A round trip over two links of a second each outlasts TCP's timers (RFC 6298: at first one second)."""
 LONG_DELAYS = "TCP's first timer is a second long"
 MOST_DIMENSIONS = 8
-FAT_TREE_KEYS = ("pods", "cores", "core_oversubscription")
-SWITCH_KEYS = ("leaves", "spines", "oversubscription", "rails", *FAT_TREE_KEYS)
-"""Keys of fabrics with more than one switch."""
-GRAPH_KEYS: Mapping[Topology, tuple[str, ...]] = {
-    **{topology: shape.keys for topology, shape in GRAPH_SHAPES.items()},
-    Topology.CUSTOM: ("file",),
+TOPOLOGIES_OF_KEYS: Mapping[str, tuple[str, ...]] = {
+    key: tuple(structure.name for structure in STRUCTURES.values() if key in structure.keys)
+    for key in dict.fromkeys(key for structure in STRUCTURES.values() for key in structure.keys)
 }
-"""Keys of topologies whose switches are in no tiers."""
+"""Keys that are for some values of `topology` alone, with these values."""
+POLICIES_OF_KEYS: Mapping[str, tuple[str, ...]] = {
+    key: tuple(policy.name for policy in POLICIES.values() if key in policy.keys)
+    for key in dict.fromkeys(key for policy in POLICIES.values() for key in policy.keys)
+}
+"""Keys that are for some values of `routing` alone, with these values."""
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -278,7 +281,7 @@ class FabricSection(Section):
     def delay_of_all_s(self) -> float:
         """`delay` for a fabric; 0 for a network that a file describes, each of whose links has the delay in its file,
         or else `delay`."""
-        return 0.0 if self.topology is Topology.CUSTOM else self.delay
+        return 0.0 if self.file is not None else self.delay
 
     @property
     def drops_or_marks(self) -> bool:
@@ -319,39 +322,45 @@ class FabricSection(Section):
 
     @model_validator(mode="after")
     def _what_graphs_need(self) -> Self:
-        wanted = GRAPH_KEYS.get(self.topology, ())
+        structure = self.topology.structure
         lines = [
             f"{key}: missing; fabric.topology = '{self.topology}' needs it"
-            for key in wanted
-            if key != "global_links" and not getattr(self, key)
+            for key in structure.wanted_keys
+            if not getattr(self, key)
         ]
-        others = {key for keys in GRAPH_KEYS.values() for key in keys} - set(wanted)
-        for key in sorted(others & self.model_fields_set):
-            topologies = " or ".join(f"'{each}'" for each, keys in GRAPH_KEYS.items() if key in keys)
-            if getattr(self, key) != FabricSection.model_fields[key].default:
-                lines.append(f"{key}: needs fabric.topology = {topologies}")
+        lines += [
+            f"{key}: needs fabric.topology = {needed}"
+            for key, needed in sorted(self._for_other_topologies(is_tiered=False))
+            if key in self.model_fields_set
+        ]
         if lines:
             raise ValueError("\n".join(lines))
         return self
 
+    def _for_other_topologies(self, *, is_tiered: bool) -> Iterator[tuple[str, str]]:
+        """Yields the keys that are not at their defaults and not for this topology, and the topologies that they are for.
+        is_tiered: whether those have switches in tiers."""
+        for key, topologies in TOPOLOGIES_OF_KEYS.items():
+            is_set = getattr(self, key) != FabricSection.model_fields[key].default
+            if is_set and self.topology not in topologies and STRUCTURES[topologies[0]].is_tiered is is_tiered:
+                yield key, " or ".join(f"'{each}'" for each in topologies)
+
     @model_validator(mode="after")
     def _a_table_where_one_is_used(self) -> Self:
-        if self.routing is Routing.STATIC and self.routes is None:
-            raise ValueError("routes: missing; fabric.routing = 'static' needs a table of routes")
-        if self.routing is not Routing.FLOWLET and self.flowlet_gap is not None:
-            raise ValueError("flowlet_gap: needs fabric.routing = 'flowlet'")
-        if self.routing is not Routing.STATIC and self.routes is not None:
-            raise ValueError("routes: needs fabric.routing = 'static'")
-        if self.routing is Routing.CONTROLLER and self.controller is None:
-            raise ValueError("controller: missing; fabric.routing = 'controller' needs a file such as my_app.py")
+        for key, wanted in self.routing.policy.keys.items():
+            if wanted and getattr(self, key) is None:
+                raise ValueError(f"{key}: missing; fabric.routing = '{self.routing}' needs {wanted}")
         if self.controller is not None and self.routing not in (Routing.BALANCED, Routing.CONTROLLER):
             raise ValueError(f"routing = '{self.routing}': leave it out, for fabric.controller says all ways")
+        for key, policies in POLICIES_OF_KEYS.items():
+            if getattr(self, key) is not None and self.routing_in_effect not in policies:
+                raise ValueError(f"{key}: needs fabric.routing = {' or '.join(map(repr, policies))}")
         return self
 
     @property
     def gap_of_flowlets_s(self) -> float:
         """`flowlet_gap`, or its default; 0 where ways are not chosen by flowlets."""
-        return (self.flowlet_gap or FLOWLET_GAP_S) if self.routing is Routing.FLOWLET else 0.0
+        return (self.flowlet_gap or FLOWLET_GAP_S) if self.routing.policy.chooses_for_flowlets else 0.0
 
     @property
     def routing_in_effect(self) -> Routing:
@@ -367,20 +376,17 @@ class FabricSection(Section):
 
     @model_validator(mode="after")
     def _nothing_without_effect(self) -> Self:
-        needs: dict[str, str] = {}
-        if self.topology is not Topology.FAT_TREE:
-            needs |= dict.fromkeys(FAT_TREE_KEYS, f"'{Topology.FAT_TREE}'")
-        if self.topology is Topology.SINGLE_SWITCH or self.topology.is_graph:
-            several = f"'{Topology.LEAF_SPINE}' or '{Topology.FAT_TREE}'"
-            needs = {key: needs.get(key, several) for key in SWITCH_KEYS}
-        if self.topology is Topology.SINGLE_SWITCH:
-            needs["routing"] = f"'{Topology.LEAF_SPINE}' or any other but '{Topology.SINGLE_SWITCH}'"
-        values = {key: getattr(self, key) for key in needs}
-        idle = {key: value for key, value in values.items() if value != FabricSection.model_fields[key].default}
+        idle = dict(self._for_other_topologies(is_tiered=True))
+        if (
+            not self.topology.structure.has_several_switches
+            and self.routing != FabricSection.model_fields["routing"].default
+        ):
+            idle["routing"] = f"'{Topology.LEAF_SPINE}' or any other but '{self.topology}'"
         if idle:
             raise ValueError(
                 "\n".join(
-                    f"{key} = {_written(value)}: needs fabric.topology = {needs[key]}" for key, value in idle.items()
+                    f"{key} = {_written(getattr(self, key))}: needs fabric.topology = {needed}"
+                    for key, needed in idle.items()
                 )
             )
         return self

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from gradwire.network.routing import Route
+from gradwire.network.routed_network import Route
 from gradwire.scenario.sections.fabric import LARGEST_LOSS, LONGEST_DELAY_S
 from gradwire.workloads.fields import MOST_WORKERS, DurationS, InWords, RateBps, Section, SizeBytes
 

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradwire.network.fabric import Fabric, Routing
+from gradwire.network.fabric import Fabric
 from gradwire.network.ipv6 import LEAST_MTU_BYTES, PREFIX, host_ip6
 from gradwire.network.ipv6 import PREFIX_BITS as PREFIX6_BITS
 from gradwire.topo.netlink.messages import NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Request, attribute, request
@@ -164,7 +164,7 @@ def only_waits(fabric: Fabric) -> bool:
     Flowlets may be overtaken, and TCP retransmits what it then takes for lost. Only its timers can repair the end of
     such a loss: with a shortest timeout of 20 s, one iteration in ten took 20.4 s instead of 0.06 s.
     """
-    return fabric.is_lossless and fabric.routing is not Routing.FLOWLET
+    return fabric.is_lossless and not fabric.routing.policy.chooses_for_flowlets
 
 
 def _route(host: int, fabric: Fabric, index: int, first_window: int) -> list[Request]:

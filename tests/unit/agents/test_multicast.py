@@ -41,7 +41,9 @@ def grouped(draw: st.DrawFn) -> Fabric:
     source = draw(st.integers(0, hosts - 1))
     others = [host for host in range(hosts) if host != source]
     members = tuple(sorted(draw(st.sets(st.sampled_from(others), min_size=1)))) if others else ()
-    fabric = Fabric(hosts, 1e9, Topology.LEAF_SPINE, leaves, spines, classes=2, seed=draw(st.integers(0, 99)))
+    fabric = Fabric(
+        hosts, 1e9, Topology.LEAF_SPINE, leaves=leaves, spines=spines, classes=2, seed=draw(st.integers(0, 99))
+    )
     return replace(fabric, groups=(MulticastGroup(source, members),) if members else ())
 
 

@@ -18,7 +18,7 @@ from gradwire.network.fabric import Fabric, Routing, Topology
 from gradwire.network.graph_shapes import Ring
 from gradwire.network.lossless import Lossless
 from gradwire.network.network_graph import spread
-from gradwire.network.routing import Route
+from gradwire.network.routed_network import Route
 from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.patterns import all_to_all, compile_transfers, ring
 from tests.shared.parts import tells

@@ -27,7 +27,7 @@ def fabrics() -> st.SearchStrategy[Fabric]:
     single = st.builds(lambda hosts, classes: Fabric(hosts, 1e9, classes=classes), st.integers(1, 6), st.integers(1, 4))
     tree = st.builds(
         lambda leaves, each, spines, classes, seed: Fabric(
-            leaves * each, 1e9, Topology.LEAF_SPINE, leaves, spines, classes=classes, seed=seed
+            leaves * each, 1e9, Topology.LEAF_SPINE, leaves=leaves, spines=spines, classes=classes, seed=seed
         ),
         st.integers(1, 4),
         st.integers(1, 3),
@@ -40,8 +40,8 @@ def fabrics() -> st.SearchStrategy[Fabric]:
             pods * leaves * each,
             1e9,
             Topology.FAT_TREE,
-            leaves,
-            spines,
+            leaves=leaves,
+            spines=spines,
             pods=pods,
             cores=cores * spines,
             classes=1,
@@ -59,8 +59,8 @@ def fabrics() -> st.SearchStrategy[Fabric]:
             blocks * machines * nics,
             1e9,
             Topology.LEAF_SPINE,
-            blocks * nics,
-            spines,
+            leaves=blocks * nics,
+            spines=spines,
             classes=1,
             nics_per_host=nics,
             rails=True,

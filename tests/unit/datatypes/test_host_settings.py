@@ -8,7 +8,7 @@ from gradwire.datatypes.host_settings import HostSetting, is_of_resending, is_of
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
 from gradwire.network.network_graph import Graph, GraphLink
-from gradwire.network.shape import Topology
+from gradwire.network.topology import Topology
 from tests.shared.parts import in_order
 
 ECN, CONGESTION = "net.ipv4.tcp_ecn", "net.ipv4.tcp_congestion_control"

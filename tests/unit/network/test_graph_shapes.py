@@ -15,9 +15,9 @@ from gradwire.network.graph_shapes import (
     Linear,
     Ring,
     Torus,
-    graph_shape,
 )
-from gradwire.network.shape import Topology
+from gradwire.network.structures.graph_structure import GraphStructure
+from gradwire.network.topology import Topology
 from gradwire.scenario.resolution.networks import graph_of
 from gradwire.scenario.sections.fabric import FabricSection
 
@@ -50,13 +50,18 @@ def test_a_hypercube_is_that_of_networkx() -> None:
 
 
 def test_every_topology_that_is_a_graph_has_its_shape() -> None:
-    assert set(GRAPH_SHAPES) == {each for each in Topology if each.is_graph} - {Topology.CUSTOM}
+    assert set(GRAPH_SHAPES) == {each for each in Topology if not each.structure.is_tiered} - {Topology.CUSTOM}
+
+
+def structure_of(topology: Topology) -> GraphStructure:
+    assert isinstance(topology.structure, GraphStructure)
+    return topology.structure
 
 
 def test_a_shape_takes_its_own_keys_alone() -> None:
     values = {"switches": 8, "dimensions": (4, 4), "groups": 0}
-    assert graph_shape(Topology.HYPERCUBE, values).switch_count == 8
-    assert graph_shape(Topology.TORUS, values).switch_count == 16
+    found = {each: structure_of(each).shape(values).switch_count for each in (Topology.HYPERCUBE, Topology.TORUS)}
+    assert found == {Topology.HYPERCUBE: 8, Topology.TORUS: 16}
 
 
 def test_a_hypercube_has_a_power_of_two() -> None:

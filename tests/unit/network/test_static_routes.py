@@ -13,9 +13,10 @@ from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric, Topology, dscp_of_band
 from gradwire.network.graph_shapes import Ring
 from gradwire.network.network_graph import Graph, GraphLink, spread
-from gradwire.network.routes import line_ends, line_interfaces, routes_of
-from gradwire.network.routing import Route, Routing
-from gradwire.network.static_routes import MOST_CELLS, most_trunks_on_way, route_defects, rows_of
+from gradwire.network.routed_network import Route
+from gradwire.network.routes import line_ends, line_interfaces, most_trunks_on_way, routes_of
+from gradwire.network.routing import Routing
+from gradwire.network.static_routes import MOST_CELLS, route_defects, rows_of
 from gradwire.network.wire.flows import ports_of
 from gradwire.workloads.patterns import probe_phases
 

@@ -11,7 +11,9 @@ import pytest
 import tomli_w
 
 from gradwire.faults import InputFault
-from gradwire.network.shape import MOST_TRUNKS, Shape, Topology
+from gradwire.network.shape import Shape
+from gradwire.network.structures.leaf_spine import MOST_TRUNKS
+from gradwire.network.topology import Topology
 from gradwire.scenario.limits import MOST_PARTS, refuse_long_keys, refuse_too_much
 from gradwire.scenario.loading import load_scenario, scenario_of
 from gradwire.scenario.resolution.networks import graph_of

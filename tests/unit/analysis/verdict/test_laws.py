@@ -11,7 +11,7 @@ from gradwire.analysis.verdict.law_checks import law_checks
 from gradwire.analysis.verdict.network_checks import NetworkState, passed_on_check
 from gradwire.datatypes.network_counts import LineCount, NetworkCounts
 from gradwire.network.fabric import Fabric
-from gradwire.network.shape import Topology
+from gradwire.network.topology import Topology
 
 FABRIC = Fabric(2, 10e9)
 GIVEN = {"h1-eth0": 700, "s1-eth1": 300, "h2-eth0": 300, "s1-eth2": 700}

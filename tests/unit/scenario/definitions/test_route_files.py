@@ -9,7 +9,8 @@ import tomli_w
 
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
-from gradwire.network.routing import Route, Routing
+from gradwire.network.routed_network import Route
+from gradwire.network.routing import Routing
 from gradwire.scenario.loading import load_scenario, scenario_of
 from gradwire.scenario.resolution.compilation import compile_point
 from tests.shared.parts import in_order

@@ -83,7 +83,7 @@ def test_a_port_without_limit_keeps_its_bands(has_prio: bool) -> None:
 )
 def test_every_hop_of_every_tree_has_its_path(leaves: int, each: int, spines: int, seed: int, dscp: int) -> None:
     """Host to its leaf's aggregator, leaf to spine aggregators, and back; hosts of other leaves from any aggregator."""
-    fabric = Fabric(leaves * each, 1e9, Topology.LEAF_SPINE, leaves, spines, seed=seed, aggregators=True)
+    fabric = Fabric(leaves * each, 1e9, Topology.LEAF_SPINE, leaves=leaves, spines=spines, seed=seed, aggregators=True)
     rules = switch_rules(fabric)
     ends = {(link.b.device, link.b.number): link.a.device for link in fabric.links() if link.a.number == 0}
     names = fabric.endpoint_names()

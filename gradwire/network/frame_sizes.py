@@ -1,0 +1,8 @@
+"""The bytes of a frame that are not payload. Imports nothing."""
+
+PREAMBLE_FCS_GAP_BYTES = 24
+"""Bytes per Ethernet frame that a line carries and tc does not count: preamble 8, FCS 4, inter-frame gap 12 (IEEE
+802.3)."""
+ETHERNET_HEADER_BYTES = 14
+IP_TCP_HEADER_BYTES = 52
+"""IPv4 20, TCP 20, timestamp option 12."""

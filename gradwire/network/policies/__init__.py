@@ -1,0 +1,1 @@
+"""Ways of routing, a file each."""

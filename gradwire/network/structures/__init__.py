@@ -1,0 +1,1 @@
+"""Ways in which the switches of a network are joined, a file each."""
