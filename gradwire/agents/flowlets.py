@@ -8,7 +8,9 @@ import socket
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
+from gradwire.agents.uplink_queues import UplinkQueues
 from gradwire.datatypes.records import FlowletCount
 from gradwire.network.fabric import CONTROL_BAND, Fabric
 from gradwire.network.flowlets import mark_of_way
@@ -38,7 +40,7 @@ class Flowlets:
         as long as the gap."""
         if self._begins_flowlet(connection, now_ns):
             number = self._number[connection] = self._number.get(connection, -1) + 1
-            self._take(connection, self._ways(connection, number)[0])
+            self._take(connection, self._chosen(connection, self._ways(connection, number)))
             self._begun[connection, self._way[connection]] += 1
         self._bytes[connection, self._way[connection]] += size_bytes
 
@@ -71,6 +73,17 @@ class Flowlets:
     def _ways(self, connection: int, number: int) -> Sequence[int]:
         """The ways that a flowlet may take."""
         return self._fabric.routing.policy.flowlet_ways(self._fabric, connection, number)
+
+    def _chosen(self, connection: int, ways: Sequence[int]) -> int:
+        """The one of these ways that is taken. Raises MachineFault if queues decide and the kernel does not tell."""
+        if len(ways) == 1:
+            return ways[0]
+        ends = self._connections[connection]
+        return self._queues.shortest(ends.src_host, ends.dst_host, ways)
+
+    @cached_property
+    def _queues(self) -> UplinkQueues:
+        return UplinkQueues(self._fabric)
 
     def _take(self, connection: int, way: int) -> None:
         """Marks what the connection sends from now on."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from gradwire.network.policies.adaptive import Adaptive
 from gradwire.network.policies.balanced import Balanced
 from gradwire.network.policies.controller import OwnController
 from gradwire.network.policies.ecmp import EqualCostMultipath
@@ -22,6 +23,7 @@ class Routing(StrEnum):
     STATIC = Static.name
     SPRAY = Spray.name
     FLOWLET = Flowlet.name
+    ADAPTIVE = Adaptive.name
     CONTROLLER = OwnController.name
 
     @property
@@ -31,6 +33,7 @@ class Routing(StrEnum):
 
 
 POLICIES: Mapping[str, RoutingPolicy] = {
-    each.name: each for each in (Balanced(), EqualCostMultipath(), Static(), Spray(), Flowlet(), OwnController())
+    each.name: each
+    for each in (Balanced(), EqualCostMultipath(), Static(), Spray(), Flowlet(), Adaptive(), OwnController())
 }
 """The policies by name."""

@@ -207,7 +207,8 @@ class FabricSection(Section):
     """How packets choose among equally short ways: "balanced" spreads the pairs of hosts evenly; with "ecmp", every switch hashes the
     five-tuple of each connection, as real switches do, and which connections meet is luck that `run.seed` decides; with "spray", the bursts
     of every connection take all shortest ways in turn; with "flowlet", one that had nothing to send for `flowlet_gap` takes another way
-    by chance; with "static", the table in `routes` says all ways; "controller" is what it is where `controller` says all ways."""
+    by chance, and with "adaptive" the one on whose first link the fewest bytes wait; with "static", the table in `routes` says all ways;
+    "controller" is what it is where `controller` says all ways."""
     routes: str | None = None
     """For `routing` = "static": a .toml or .csv file with a table of routes, whose rows say to which neighbour a switch sends packets for a
     host."""
@@ -239,8 +240,8 @@ class FabricSection(Section):
     flow_rate: RateBps | None = None
     """Most that one connection gets of its host's port, counted as `rate` is: clouds limit flows so. Unset: all of it."""
     flowlet_gap: DurationS | None = Field(None, gt=0, le=LONGEST_DELAY_S)
-    """For `routing` = "flowlet": after how long without anything to send a connection's next message may take another way. Unset: 500 us,
-    the default of CONGA (SIGCOMM 2014)."""
+    """For `routing` = "flowlet" or "adaptive": after how long without anything to send a connection's next message may take another way.
+    Unset: 500 us, the default of CONGA (SIGCOMM 2014)."""
     link: dict[str, LinkSection] = Field(default_factory=dict)
     """What single links are like for good."""
     host: dict[str, HostSection] = Field(default_factory=dict)

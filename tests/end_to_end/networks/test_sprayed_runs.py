@@ -52,8 +52,9 @@ def test_a_run_is_valid_and_near_its_ideal_time(shape: str, strategy: str, tmp_p
 @pytest.mark.parametrize(
     "shape", ['topology = "leaf-spine"\nleaves = 2\nspines = 4', 'topology = "ring"\nswitches = 4']
 )
-def test_flowlets_take_the_ways_that_their_hosts_chose(shape: str, tmp_path: Path) -> None:
-    (tmp_path / "flowlet.toml").write_text(SCENARIO.format(shape=shape, strategy="halving-doubling", routing="flowlet"))
+@pytest.mark.parametrize("routing", ["flowlet", "adaptive"])
+def test_flowlets_take_the_ways_that_their_hosts_chose(routing: str, shape: str, tmp_path: Path) -> None:
+    (tmp_path / "flowlet.toml").write_text(SCENARIO.format(shape=shape, strategy="halving-doubling", routing=routing))
     done = gradwire_command("run", str(tmp_path / "flowlet.toml"), "--out", str(tmp_path / "run"), limit_s=500)
     (row,) = read_csv(tmp_path / "run" / "points.csv")
     assert row["verdict"] == "valid", done.stdout + done.stderr
