@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gradwire.faults import UnfitMachine
-from gradwire.runs.launch import trials as module
-from gradwire.runs.launch.trials import trial_on
+from gradwire.runs.launch import machine_trial as module
+from gradwire.runs.launch.machine_trial import trial_on
 from gradwire.vm.code_digest import machine_modules
 from gradwire.vm.machines import Clock
 
