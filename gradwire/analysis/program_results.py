@@ -27,8 +27,6 @@ MOST_NAMES, LONGEST_NAME = 1_000, 200
 """Figures of a program, and characters of a figure's name: each becomes a column of tables, and may be an axis of a chart."""
 MOST_CELLS = 50_000_000
 """Rows of all programs and points times figures: a table of so many takes gigabytes."""
-FAILED = "failed"
-"""The state of a point one of whose programs failed."""
 PROGRAM, HOST, VERDICT = "program", "host", "verdict"
 OWN_COLUMNS = (PROGRAM, HOST, VERDICT)
 """Columns that say where a row of figures comes from, and whether it is a result."""

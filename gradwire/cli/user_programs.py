@@ -20,6 +20,8 @@ from rich.markup import escape
 from gradwire.analysis.pause_report import pause_lines
 from gradwire.analysis.port_traffic import ports_traffic
 from gradwire.analysis.verdict.checks import Check
+from gradwire.analysis.verdict.network_checks import network_checks
+from gradwire.analysis.verdict.program_checks import CARRIED
 from gradwire.cli import terminal
 from gradwire.cli.traffic_tables import ports_table
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
@@ -44,7 +46,7 @@ from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES
 from gradwire.programs.outside import NO_WAY_OUT, tail_of, wanted_outside
 from gradwire.programs.pace import complete_with
 from gradwire.programs.program_file import check_folder, check_program
-from gradwire.programs.verdict import CARRIED, checks
+from gradwire.programs.reported import network_state
 from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.network_size import (
     WALL_LIMIT_S,
@@ -215,7 +217,7 @@ def _show(summary: Summary, request: Request) -> bool:
         highlight=False,
     )
     terminal.show(ports_table(ports_traffic(request.fabric, report.counts), report.duration_s))
-    made = checks(report, request.fabric)
+    made = network_checks(network_state(report, request.fabric))
     failed = [check for check in made if not check.ok]
     values = ", ".join(f"{check.name} {check.value}" for check in made)
     terminal.console.print(f"{values}; programs have no plan to be checked against", highlight=False)

@@ -12,18 +12,15 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
 from gradwire.faults import Fault, MachineFault
-from gradwire.inside.door import door
-from gradwire.inside.forking import interpreters
-from gradwire.inside.host import Host
 from gradwire.inside.namespaces import name_hosts
-from gradwire.inside.processes import Processes, Schedule
+from gradwire.inside.program_load import hosts_to_enter, program_load
 from gradwire.inside.program_protocol import (
     ENDED_FILE,
     PROGRAMS_FILE,
@@ -31,14 +28,11 @@ from gradwire.inside.program_protocol import (
     EndedBeside,
     Output,
     OutputFull,
-    Task,
     output_file,
     place_name,
     read_task,
-    write_hosts_files,
 )
 from gradwire.inside.sandbox import Sandbox
-from gradwire.inside.traffic_classes import make_classes
 from gradwire.network.fabric import Fabric
 
 READY, BEGIN = "ready", b"begin\n"
@@ -92,37 +86,20 @@ def run_beside(folder: Path, pids: Sequence[int]) -> None:
     fabric = replace(Fabric.from_json(task.fabric_json), ipv6=True)
     names = fabric.host_names()
     name_hosts(fabric)
-    with ExitStack() as held:  # processes that have this process's output open, for whose end the replay waits
-        sandbox = Sandbox(folder, task.covered)
-        held.callback(sandbox.end)
-        hosts = []
-        for name, pid in zip(names, pids, strict=True):
-            hosts.append(Host(name, pid, sandbox))
-            held.callback(hosts[-1].end)
-        if task.enters:
-            held.enter_context(door(hosts, sandbox))
-        _run_on(hosts, sandbox, pids, task, folder)
-
-
-def _run_on(hosts: Sequence[Host], sandbox: Sandbox, pids: Sequence[int], task: Task, folder: Path) -> None:
-    names = [host.name for host in hosts]
-    for name, ranks in task.hosts.items():
-        write_hosts_files(name, [names[host] for host in ranks])
-    make_classes(names, pids, {each.traffic_class for each in task.programs if each.traffic_class is not None})
-    kept = Kept(folder, names)
-    processes = Processes(hosts, sandbox, kept, task.output_limit_bytes)
-    with interpreters(task.programs, task.folder, hosts, sandbox) as forks:
+    # Sandbox and hosts are processes that have this process's output open, for whose end the replay waits.
+    sandbox, kept = Sandbox(folder, task.covered), Kept(folder, names)
+    with (
+        hosts_to_enter(task, names, pids, sandbox) as hosts,
+        program_load(task, hosts, sandbox, kept) as load,
+    ):
         print(READY, flush=True)
         kept.begin()
-        schedule = Schedule(task.programs, task.folder, time.monotonic(), forks)
         try:
-            schedule.follow(processes, lambda: kept.is_over)
+            load.follow(time.monotonic(), lambda: kept.is_over)
         finally:
-            processes.end_all()
-            forks.end()
-            sandbox.end()
-    started = tuple(place_name(program.name, names[program.host]) for program, _ in schedule.started)
-    ended = EndedBeside(started, kept.statuses, kept.ended_s, processes.dropped_bytes)
+            load.end()
+    started = tuple(place_name(program.name, names[program.host]) for program, _ in load.started)
+    ended = EndedBeside(started, kept.statuses, kept.ended_s, load.dropped_output_bytes)
     (folder / ENDED_FILE).write_bytes(msgspec.json.encode(ended))
 
 

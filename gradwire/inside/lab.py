@@ -6,16 +6,16 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gradwire.faults import Fault, InternalFault
 from gradwire.inside.channel import Channel
 from gradwire.inside.computation import charge_computation
-from gradwire.inside.door import door
 from gradwire.inside.host import Host
 from gradwire.inside.namespaces import name_hosts
+from gradwire.inside.program_load import hosts_to_enter
 from gradwire.inside.program_protocol import FOLDER, TASK_FILE, Ready, Refused, Task, read_task
 from gradwire.inside.sandbox import Sandbox
 from gradwire.inside.testbed import Testbed, TestbedOptions, build_testbed
@@ -73,18 +73,12 @@ def lab(task: Task, folder: Path) -> Iterator[Lab]:
     name_hosts(fabric, names)
     ports = [port for port, _ in fabric.ports()]
     impaired = ports if task.any_fault else impaired_ports(fabric, task.faults)
-    with network_of_programs(fabric, impaired, task.labels) as bed, ExitStack() as held:
-        sandbox = Sandbox(folder, task.covered)
-        held.callback(sandbox.end)
-        hosts = []
-        for index, name in enumerate(names):
-            hosts.append(Host(name, bed.network.host_pid(index), sandbox))
-            held.callback(hosts[-1].end)
-        if task.enters:
-            held.enter_context(door(hosts, sandbox))
-        bed.wait_ready()
-        charge_computation(task.cpu_time)
-        yield Lab(bed, hosts, sandbox)
+    with network_of_programs(fabric, impaired, task.labels) as bed:
+        sandbox, pids = Sandbox(folder, task.covered), [bed.network.host_pid(host) for host in range(fabric.hosts)]
+        with hosts_to_enter(task, names, pids, sandbox) as hosts:
+            bed.wait_ready()
+            charge_computation(task.cpu_time)
+            yield Lab(bed, hosts, sandbox)
 
 
 Job = Callable[[Task, Path, Lab, Channel], None]

@@ -12,16 +12,13 @@ import signal
 import subprocess
 import termios
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 from gradwire.faults import InputFault, MachineFault
-from gradwire.inside.fault_times import Nothing, Timed
-from gradwire.inside.program_protocol import Ended, Output, OutputFull, Program, WarmPython
+from gradwire.inside.program_protocol import Ended, Output, OutputFull
 from gradwire.inside.traffic_classes import join_class
 
 READ_BYTES = 32768
@@ -30,7 +27,6 @@ END_S = 5.0
 LONGEST_WAIT_S = 86400.0
 """epoll counts milliseconds in 32 bits, which are 25 days."""
 STDOUT, STDERR = 1, 2
-NOTHING = Nothing()
 
 
 class Born(Protocol):
@@ -319,60 +315,3 @@ def _why_not_executed(error: OSError) -> str:
     if error.errno == errno.EACCES:
         return "may not be executed; `chmod +x` allows it"
     return f"cannot be executed: {error.strerror}"
-
-
-class Forks(Protocol):
-    """Forks programs that begin with imported modules."""
-
-    def fork(self, program: Program, warm: WarmPython, host: int, folder: str, outputs: tuple[int, int]) -> Born:
-        """Forks one onto a host, with its ends of two pipes. Raises InputFault or MachineFault where it cannot
-        begin."""
-
-
-class Schedule:
-    """Programs that wait for their time, and those that have started. begin_s: of the virtual clock, from which times
-    count."""
-
-    def __init__(self, programs: Sequence[Program], folder: str, begin_s: float, forks: Forks) -> None:
-        self.waiting = deque(sorted(programs, key=lambda program: program.start_s))
-        self.started: list[tuple[Program, Running]] = []
-        self._folder, self.begin_s, self._forks = folder, begin_s, forks
-
-    def follow(
-        self,
-        processes: Processes,
-        is_over: Callable[[], bool],
-        end_s: float = float("inf"),
-        timed: Timed = NOTHING,
-    ) -> bool:
-        """Starts each program at its time, and follows all until they are over; False if the virtual clock reaches
-        `end_s` before. timed: what else happens meanwhile.
-
-        Raises InputFault for a program that cannot be started.
-        """
-        while True:
-            self._start_due(processes)
-            timed.do_due()
-            next_s = self.begin_s + self.waiting[0].start_s if self.waiting else end_s
-            if processes.follow(is_over, deadline_s=min(next_s, timed.next_s(), end_s)):
-                return True
-            if time.monotonic() >= end_s:
-                return False
-
-    def _start_due(self, processes: Processes) -> None:
-        while self.waiting and self.begin_s + self.waiting[0].start_s <= time.monotonic():
-            program = self.waiting.popleft()
-            self.started.append((program, self._start(processes, program)))
-
-    def _start(self, processes: Processes, program: Program) -> Running:
-        if program.warm is not None:
-            fork = partial(self._forks.fork, program, program.warm, program.host, self._folder)
-            return processes.give_birth(program.name, program.host, fork)
-        return processes.start(
-            program.host,
-            program.argv,
-            program.env,
-            self._folder,
-            name=program.name,
-            traffic_class=program.traffic_class,
-        )

@@ -1,17 +1,24 @@
-"""Reads the reports of programs from the files that they left in a folder."""
+"""Reads what programs reported: their figures from the files that they left in a folder, and what the network did meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gradwire.analysis.program_results import READERS, FigureRow
+from gradwire.analysis.verdict.network_checks import NetworkState
+from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
-from gradwire.inside.program_protocol import figures_file, output_file, place_name
+from gradwire.inside.program_protocol import Report, figures_file, output_file, place_name
 from gradwire.network.fabric import Fabric
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import TABLE_BYTES, read_text
 from gradwire.scenario.sections.program import ProgramSection, hosts_of
+
+
+def network_state(report: Report, fabric: Fabric, faults: Sequence[PlannedFault] = ()) -> NetworkState:
+    """The network at the end of a run of programs, for its checks. faults: those that the scenario asks for."""
+    return NetworkState(fabric, report.counts, report.host_parameters, report.pauses, faults)
 
 
 def reported(

@@ -26,7 +26,8 @@ from gradwire.analysis.packets.captures import write_dissector
 from gradwire.analysis.point_frames import write_frame
 from gradwire.analysis.points import PointResult, failed_point, job_results, point_result
 from gradwire.analysis.program_results import FigureRow
-from gradwire.analysis.verdict.condition_checks import Beside, Divided
+from gradwire.analysis.verdict.condition_checks import Divided
+from gradwire.analysis.verdict.program_checks import ProgramsState
 from gradwire.analysis.verdict.verdict import Circumstances, Verdict, judge
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
@@ -159,8 +160,8 @@ def verdict_of(stored: StoredRun) -> Verdict:
 def _judged(stored: StoredRun, label: str) -> Verdict:
     plan, fabric, record = stored.plan_labelled(label), stored.fabric(), stored.record()
     ideal = ideal_times(plan, fabric, rule_of(stored.task().sockets.unsent_bytes)) if stored.point else None
-    beside, _ = programs_of(stored, fabric)
-    circumstances = replace(_circumstances(stored, stored.point, fabric, plan, record), beside=beside)
+    programs, _ = programs_of(stored, fabric)
+    circumstances = replace(_circumstances(stored, stored.point, fabric, plan, record), programs=programs)
     return judge(
         plan, fabric, stored.log(), record, stored.captures(fabric, record), ideal, circumstances=circumstances
     )
@@ -219,7 +220,7 @@ def _spine_of(stored: StoredRun, fabric: Fabric) -> SpineOf | None:
     return Spines(stored.built_fabric()).spine_of if fabric.tree.tiers else None
 
 
-def programs_of(stored: StoredRun, fabric: Fabric) -> tuple[Beside | None, tuple[FigureRow, ...]]:
+def programs_of(stored: StoredRun, fabric: Fabric) -> tuple[ProgramsState | None, tuple[FigureRow, ...]]:
     """Outcome of programs that ran together with the strategy, None if there were none; and their figures. Raises
     InputFault."""
     sections = stored.point.section.program if stored.point else {}
@@ -237,15 +238,15 @@ def programs_of(stored: StoredRun, fabric: Fabric) -> tuple[Beside | None, tuple
     never = [
         f"{place} had not started before the last iteration ended" for place in wanted if place not in ended.started
     ]
-    return Beside(len(ended.started), (*failed, *never, *unreadable), early), figures
+    return ProgramsState(len(ended.started), failed, never, early, len(figures), unreadable), figures
 
 
 def judge_plan_run(stored: StoredRun, point: Point, completion: Completion) -> JudgedRun:
     """Judges a run of a plan that came to its end. Raises InputFault for a file that cannot be read."""
     plan, fabric, log, record = stored.plan_labelled(completion.plan), stored.fabric(), stored.log(), stored.record()
     ideal = ideal_times(plan, fabric, rule_of(stored.task().sockets.unsent_bytes))
-    beside, figures = programs_of(stored, fabric)
-    circumstances = replace(_circumstances(stored, point, fabric, plan, record), beside=beside)
+    programs, figures = programs_of(stored, fabric)
+    circumstances = replace(_circumstances(stored, point, fabric, plan, record), programs=programs)
     verdict = judge(plan, fabric, log, record, stored.captures(fabric, record), ideal, circumstances=circumstances)
     result = point_result(point.parameters, plan, fabric, log, record, verdict, completion.speed.total_s)
     window = Window(record.warmup, record.iterations - record.warmup)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,31 +14,31 @@ from typing_extensions import override
 
 from gradwire.analysis.pause_report import circle_between_hosts, circle_foreseen, pause_lines
 from gradwire.analysis.point_frames import INDEX
-from gradwire.analysis.program_results import FAILED, FigureRow, ProgramResult, points_frame
+from gradwire.analysis.program_results import ProgramResult, points_frame
 from gradwire.analysis.report.program_charts import points_table
 from gradwire.analysis.report.program_report import ProgramBackground, conclusion, write_program_report
 from gradwire.analysis.report.text_table import Part, TextTable
-from gradwire.analysis.verdict.checks import Check
-from gradwire.analysis.verdict.verdict import Verdict
+from gradwire.analysis.verdict.program_checks import ProgramsState
+from gradwire.analysis.verdict.verdict import Verdict, judge_programs
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
 from gradwire.inside.program_protocol import how_it_ended, output_file, place_name
 from gradwire.network.fabric import Fabric
 from gradwire.programs.execution import SUMMARY_FILE, Request, Summary, execute, kernel_warnings, root_warnings
-from gradwire.programs.reported import reported
-from gradwire.programs.verdict import CARRIED, checks
+from gradwire.programs.reported import network_state, reported
 from gradwire.runs.executing.executor import Executor, LocalPool, MachineWatcher
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned_programs import PlannedPrograms, plan_programs
 from gradwire.runs.reporting import stop_notes
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.files import read_message, reading, refuse_changed
+from gradwire.runs.stored.network_soundness import refuse_unsound_counts, refuse_unsound_state
 from gradwire.runs.stored.provenance import facts, provenance
 from gradwire.runs.stored.run_folder import stored_clock
-from gradwire.runs.stored.soundness import refuse_outside, refuse_unsound_counts, refuse_unsound_state, shown
 from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import Completion, StoredRun
 from gradwire.runs.stored.symbolic_links import make_empty
+from gradwire.runs.stored.value_limits import refuse_outside, shown
 from gradwire.runs.work import Work
 from gradwire.scenario.program_scenarios import ProgramPoint, ProgramScenario
 from gradwire.vm.kernel_death import unless_stopped
@@ -48,10 +47,7 @@ from gradwire.vm.session import LimitNames
 from gradwire.workloads.fields import LONGEST_S
 from gradwire.workloads.stand_in import capacity_warning
 
-MEANING = "A program failed and the others were ended, or one never ran."
-ENDED, READABLE, FAULTS = "programs", "figures", "faults"
-IN_WORDS = (ENDED, READABLE)
-"""Checks whose values are sentences about what went wrong."""
+FAULTS = "faults"
 
 
 ProgramJudgedRun = JudgedRun[ProgramPoint, ProgramResult]
@@ -61,10 +57,10 @@ def judge_program_run(stored: StoredRun[ProgramPoint], point: ProgramPoint, comp
     """Judges a run that came to its end. Raises InputFault for a file that cannot be read."""
     folder, summary = stored.folder, read_summary(stored, point)
     report, fabric = summary.report, point.fabric
-    rows, wrong = reported(point.programs, fabric, folder, summary.statuses, report.dropped_output_bytes)
-    verdict = _verdict(_ended(point, folder, summary), checks(report, fabric, point.faults), _readable(rows, wrong))
-    if summary.failed:
-        verdict = replace(verdict, summary=_failed(verdict))
+    rows, unreadable = reported(point.programs, fabric, folder, summary.statuses, report.dropped_output_bytes)
+    programs = _programs_state(point, folder, summary, len(rows), unreadable)
+    state = network_state(report, fabric, point.faults)
+    verdict = judge_programs(state, programs, report.faults, round(report.duration_s * 1e9))
     result = ProgramResult(
         point.parameters,
         report.duration_s,
@@ -120,46 +116,24 @@ def refuse_unsound(summary: Summary, faults: Sequence[PlannedFault], fabric: Fab
         refuse_unsound_state(summary.report.pauses, fabric)
 
 
-def _verdict(ended: Check, network: list[Check], readable: Check) -> Verdict:
-    made = (ended, *network, readable)
-    wrong = [_in_words(check) for check in made if not check.ok]
-    return Verdict(not wrong, made, "invalid: " + "; ".join(wrong) if wrong else "valid")
-
-
-def _failed(verdict: Verdict) -> str:
-    """Words for a point of which a program failed: the failure, and separately whether the network worked as it
-    should."""
-    ended, *network, readable = verdict.checks
-    wrong = [_in_words(check) for check in network if not check.ok]
-    said = [ended.value, f"the network did not carry all: {', '.join(wrong)}" if wrong else CARRIED]
-    return f"{FAILED}: {'; '.join([*said, *([] if readable.ok else [readable.value])])}"
-
-
-def _in_words(check: Check) -> str:
-    return check.value if check.name in IN_WORDS else f"{check.name} {check.value} (limit {check.limit})"
-
-
-def _ended(point: ProgramPoint, folder: Path, summary: Summary) -> Check:
-    """Every program started, every one that is to end by itself did, and none failed."""
-    value = f"{len(summary.statuses)} ended"
+def _programs_state(
+    point: ProgramPoint, folder: Path, summary: Summary, rows: int, unreadable: Sequence[str]
+) -> ProgramsState:
+    """How the programs ended. Every program starts, every one that is to end by itself does, and none fails."""
     late = [name for name, program in point.section.program.items() if program.start > summary.report.duration_s]
-    if late and not summary.failed:
-        value = f"{', '.join(late)} had not started before all others had ended"
-    if summary.failed:
-        status = summary.exit_status
-        how = how_it_ended(status)
-        errors = output_file(folder, summary.failed, 2)
-        value = f"{summary.failed} {how}" + (f", and its errors are in {errors}" if errors.exists() else "")
-        if summary.report.killed_for_memory:
-            value += "; the kernel's memory was full: give more with run.memory_mb"
-    return Check(ENDED, value, "status 0", not summary.failed and not late, MEANING)
+    missing = [f"{', '.join(late)} had not started before all others had ended"] if late and not summary.failed else []
+    failed = [_how_one_failed(folder, summary)] if summary.failed else []
+    return ProgramsState(len(summary.statuses), failed, missing, rows=rows, unreadable=unreadable)
 
 
-def _readable(rows: tuple[FigureRow, ...], wrong: list[str]) -> Check:
-    value = "; ".join(wrong) if wrong else f"{len(rows)} rows"
-    return Check(
-        READABLE, value, "readable", not wrong, "What a program reported could not be read, so rows are missing."
-    )
+def _how_one_failed(folder: Path, summary: Summary) -> str:
+    """How the program failed that ended the others, where its errors are, and what may help."""
+    errors = output_file(folder, summary.failed, 2)
+    said = f"{summary.failed} {how_it_ended(summary.exit_status)}"
+    said += f", and its errors are in {errors}" if errors.exists() else ""
+    if summary.report.killed_for_memory:
+        said += "; the kernel's memory was full: give more with run.memory_mb"
+    return said
 
 
 RUN_KEYS = LimitNames("run.virtual_limit", "run.time_limit", "run.stall_limit", "run.memory_mb", "run.memory_mb")

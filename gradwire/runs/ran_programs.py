@@ -19,8 +19,9 @@ from gradwire.network.fabric import Fabric
 from gradwire.programs.execution import SUMMARY_FILE, Summary
 from gradwire.runs.program_work import judge_program_run, read_summary, refuse_unsound
 from gradwire.runs.stored.files import fitting, read_message, reading
+from gradwire.runs.stored.network_soundness import refuse_unsound_pauses
 from gradwire.runs.stored.run_folder import RUNS, SCENARIO_FILE, named_programs, named_run
-from gradwire.runs.stored.soundness import refuse_unsound_pauses, sound_fabric
+from gradwire.runs.stored.soundness import sound_fabric
 from gradwire.runs.stored.stored_run import Completion, StoredRun
 from gradwire.runs.stored.symbolic_links import refuse_links
 from gradwire.scenario.program_scenarios import ProgramPoint

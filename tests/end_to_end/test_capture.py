@@ -23,6 +23,7 @@ from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.inside.point_protocol import read_json
 from tests.shared.commands import gradwire_command
 from tests.shared.dissected import dissected, is_outbound, messages
+from tests.shared.parts import tells
 from tests.shared.points_csv import read_points_csv
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
@@ -157,7 +158,7 @@ def test_scapy_reads_what_is_written(captured: Run) -> None:
 
 def test_the_use_of_the_port_is_charted(captured: Run) -> None:
     said = gradwire("utilisation", str(captured.out), P3, "--bin-ms", "1")
-    assert "out 1.0000, in 1.0000" in said, "line bytes by packets over those by counters"
+    assert tells(said, "out 1.0000", "in 1.0000")  # line bytes by packets over those by counters
     folder = captured.folder(P3)
     for end in ("png", "svg", "csv"):
         assert (folder / f"utilisation-h1-eth0.{end}").stat().st_size > 0
@@ -166,7 +167,7 @@ def test_the_use_of_the_port_is_charted(captured: Run) -> None:
     outbound_bps = np.array([float(row["outbound_bps"]) for row in rows])
     assert 0.15e9 * 10 < outbound_bps.mean() < 10e9
     assert outbound_bps.max() < 10.1e9
-    assert {row["gpu_share"] for row in rows} >= {"1.0000"}, "computation is longer than the network needs"
+    assert {row["gpu_share"] for row in rows} >= {"1.0000"}  # computation is longer than the network needs
 
 
 def test_capturing_changes_no_time(captured: Run, tmp_path: Path) -> None:

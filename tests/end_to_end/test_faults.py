@@ -13,6 +13,7 @@ from gradwire.csv_files import read_csv
 from gradwire.datatypes.records import FaultRecord
 from gradwire.runs.stored.stored_run import StoredRun
 from tests.shared.commands import gradwire_command
+from tests.shared.parts import tells
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -75,7 +76,7 @@ def test_a_ring_waits_for_tcps_timers_after_a_link_was_down(tmp_path: Path) -> N
     late_s = ran.times_s[2] - ran.times_s[1]
     assert RTO_MIN_S * (1 + 2) < late_s < 1.2 * RTO_MIN_S * (1 + 2 + 4) + 0.1
     assert ran.times_s[3] == pytest.approx(COMPUTE_S + RING_S, rel=0.005)
-    assert "fault.x: link h2-eth0 is down" in " ".join(ran.shown.split())
+    assert tells(" ".join(ran.shown.split()), "fault.x:", "h2-eth0 is down")
 
 
 def test_a_lower_rate_makes_the_ring_as_slow_as_its_slowest_link(tmp_path: Path) -> None:
@@ -162,9 +163,9 @@ def test_windows_follow_delays_unless_the_scenario_chooses_them(
     assert np.mean(ran.times_s[1:]) == pytest.approx(COMPUTE_S + 6 * message_s + barrier_s, rel=0.1)
     (row,) = read_csv(tmp_path / "run" / "points.csv")
     assert row["fluid_cause"] == cause
-    assert ("sockets' windows are the limit, and not the network" in " ".join(ran.shown.split())) == bool(settings)
+    assert ("sockets' windows are" in " ".join(ran.shown.split())) == bool(settings)
     (check,) = [each for each in ran.stored.last_verdict().checks if each.name == "windows"]
-    assert ("; the scenario sets transport.buffer" in check.value) == bool(settings)
+    assert ("transport.buffer" in check.value) == bool(settings)
 
 
 @pytest.mark.parametrize("strategy", ["kvstore", "p3", "multicast-ps", "aggregation-ps"])
@@ -178,15 +179,14 @@ def test_strategies_of_every_kind_get_over_a_link_that_was_down(strategy: str, t
 @pytest.mark.parametrize("agents", ["one", "per-host"])
 def test_a_worker_that_dies_ends_the_run_by_name(agents: str, tmp_path: Path) -> None:
     ran = run(tmp_path, {"kind": "dead-worker", "worker": 1, "at": "30ms"}, f"transport.agents={agents}")
-    assert ran.verdict.startswith("invalid: EndedByFault: the connection ")
-    assert "waits for fc/0 from rank" in ran.verdict
-    assert "(faults: fault.x, worker 1 dies)" in ran.verdict
-    assert "; rank 1 died at 0.17" in ran.verdict
-    assert "in iteration 2 (fault.x); rank " in ran.verdict
+    assert ran.verdict.startswith("invalid: EndedByFault: ")
+    assert "waits for fc/0" in ran.verdict
+    assert tells(ran.verdict, "faults: fault.x", "worker 1 dies")
+    assert tells(ran.verdict, "rank 1 died", "0.17", "iteration 2", "(fault.x); rank")
 
 
 def test_a_link_that_stays_down_ends_the_run_when_nothing_moves(tmp_path: Path) -> None:
     ran = run(tmp_path, {"kind": "link-down", "link": "h2", "at": "30ms"}, "run.stall_limit=10s")
-    assert ran.verdict.startswith("invalid: EndedByFault: nothing has moved for 10 s (run.stall_limit), since 0.1")
-    assert "rank 2 waits for fc/0 from rank 1 in iteration 2" in ran.verdict
-    assert "fault.x, link h2-eth0 is down from 0.1" in ran.verdict
+    assert tells(ran.verdict, "invalid: EndedByFault:", "10 s (run.stall_limit)", "since 0.1")
+    assert tells(ran.verdict, "rank 2 waits", "fc/0", "rank 1", "iteration 2")
+    assert tells(ran.verdict, "fault.x", "h2-eth0 is down", "0.1")

@@ -21,6 +21,7 @@ from gradwire.datatypes.plan import OpKind
 from gradwire.datatypes.records import OpLog
 from gradwire.runs.stored.stored_run import StoredRun
 from tests.shared.commands import gradwire_command
+from tests.shared.parts import tells
 from tests.shared.points_csv import read_points_csv
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
@@ -64,7 +65,7 @@ def test_a_run_writes_everything_and_is_not_repeated(tmp_path: Path) -> None:
     row, said = run(tmp_path)
     assert row.valid, row.verdict
     assert row.lower_bound_s <= row.iteration_time_s < 1.2 * row.lower_bound_s
-    assert "boot to first byte" in said
+    assert "first byte" in said
     out = tmp_path / "run"
     (point,) = (out / "points").iterdir()
     for written in ("scenario.toml", "report.html", "table.md", "chart.png", "chart.svg"):
@@ -138,9 +139,8 @@ def test_comparing_strategies_runs_and_ranks_them(tmp_path: Path) -> None:
     assert set(rows) == {"vanilla", "ring"}
     assert all(row.valid for row in rows.values())
     speedup = rows["vanilla"].iteration_time_s / rows["ring"].iteration_time_s
-    assert f"On this network ring is fastest: {rows['ring'].iteration_time_s:.4g} s" in done.stdout
-    assert f"{speedup:.2f}x vanilla" in done.stdout
-    assert "butterfly left out here: cluster.workers = 3" in done.stdout
+    assert tells(done.stdout, "ring is fastest", f"{rows['ring'].iteration_time_s:.4g} s", f"{speedup:.2f}x vanilla")
+    assert tells(done.stdout, "butterfly left out", "cluster.workers = 3")
     assert (tmp_path / "run" / "chart.png").stat().st_size > 0
 
 

@@ -15,13 +15,14 @@ import pytest
 
 from gradwire.analysis.port_traffic import ports_traffic
 from gradwire.analysis.verdict.checks import Check
+from gradwire.analysis.verdict.network_checks import network_checks
 from gradwire.faults import Fault as GradwireFault
 from gradwire.inside.program_protocol import Report
 from gradwire.network.fabric import Fabric
 from gradwire.programs import execution
 from gradwire.programs.execution import Request
 from gradwire.programs.launch import Started
-from gradwire.programs.verdict import checks
+from gradwire.programs.reported import network_state
 from gradwire.vm.session import Session, session
 from tests.mutations.fault import NOTHING, PROGRAMS, Fault, Outcome, refuse_broken, refuse_unused
 from tests.mutations.inside import FAULT_FILE
@@ -110,4 +111,4 @@ def outcome(family: str, fault: Fault) -> Outcome:
 
 def judged(report: Report) -> list[Check]:
     """The checks of programs' runs."""
-    return checks(report, FABRIC)
+    return network_checks(network_state(report, FABRIC))

@@ -12,7 +12,7 @@ import gradwire.topo.network
 import gradwire.topo.tc
 import gradwire.topo.wiring
 from gradwire.agents.connections import SocketOptions
-from gradwire.inside.point import Reading
+from gradwire.inside.readings import Reading
 from gradwire.network.fabric import Fabric
 from tests.mutations.fault import Fault, replace_in
 from tests.mutations.tc import Commands, at, changed, option

@@ -12,6 +12,7 @@ import pytest
 
 from gradwire import array_files
 from gradwire.array_files import ANY_WIDTH, Column, DamagedArchiveError, lengths_in, read_arrays
+from tests.shared.parts import in_order
 
 COLUMNS = {
     "a": Column("i8"),
@@ -87,7 +88,7 @@ def test_a_member_is_there_once(tmp_path: Path) -> None:
         archive.writestr("a.npy", npy(np.arange(5)))
         with pytest.warns(UserWarning, match="Duplicate"):
             archive.writestr("a.npy", npy(np.arange(5)))
-    with pytest.raises(DamagedArchiveError, match="it has 'a' twice"):
+    with pytest.raises(DamagedArchiveError, match="'a' twice"):
         read_arrays(tmp_path / "a.npz", {"a": Column("i8")})
 
 
@@ -110,10 +111,10 @@ def test_two_gibibytes_in_two_mebibytes_are_refused_before_a_byte_comes_out(
     with pytest.raises(DamagedArchiveError, match="'a' is compressed"):
         read_arrays(tmp_path / "a.npz", {"a": Column("i8")})
     monkeypatch.setattr(array_files, "most_bytes", lambda: 2**30)
-    with pytest.raises(DamagedArchiveError, match="its arrays take 2,147,483,648 bytes, and may take 1,073,741,824"):
+    with pytest.raises(DamagedArchiveError, match=in_order("2,147,483,648 bytes", "1,073,741,824")):
         read_arrays(tmp_path / "a.npz", {"a": Column("i8")}, compressed=True)
     monkeypatch.undo()
-    with pytest.raises(DamagedArchiveError, match="and may take 1,000"):
+    with pytest.raises(DamagedArchiveError, match="may take 1,000"):
         read_arrays(tmp_path / "a.npz", {"a": Column("i8")}, compressed=True, most=1000)
 
 
@@ -128,5 +129,5 @@ def test_a_claim_that_the_data_does_not_keep_is_found_while_it_comes_out(tmp_pat
 
 def test_a_directory_of_gibibytes_is_not_read(tmp_path: Path) -> None:
     members = {f"member-{number}": b"" for number in range(4000)}
-    with pytest.raises(DamagedArchiveError, match="its directory is longer than 131,072 bytes"):
+    with pytest.raises(DamagedArchiveError, match=in_order("directory", "131,072 bytes")):
         read_arrays(packed(tmp_path / "a.npz", members), COLUMNS)

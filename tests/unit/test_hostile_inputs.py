@@ -31,18 +31,20 @@ def test_it_is_taken_or_refused(tmp_path: Path, kind: str, count: int) -> None:
 
 
 def test_a_message_has_the_beginning_of_a_word_that_nobody_reads() -> None:
-    fault = InputFault(f"model '{'x' * 5000}' is not known; did you mean 'vgg16'?")
-    assert str(fault) == f"model '{'x' * 59}... (5,002 characters) is not known; did you mean 'vgg16'?"
+    fault = InputFault(f"model '{'x' * 5000}' is unknown")
+    assert str(fault) == f"model '{'x' * 59}... (5,002 characters) is unknown"
     path = "/" + "/".join(["folder"] * 100)
     assert shortened(path) == path
 
 
 def test_a_message_can_be_read_however_long_lines_and_lists_are() -> None:
     ranks = ", ".join(map(str, range(5000)))
-    said = shortened(f"group '5' has the ranks [{ranks}]: give each rank once")
+    said = shortened(f"group '5': [{ranks}] twice")
     assert len(said) <= LONGEST_LINE
-    assert said.startswith("group '5' has the ranks [0, 1, 2,")
-    assert said.endswith("4998, 4999]: give each rank once")
+    assert said.startswith("group '5': [0, 1,")
+    assert said.endswith("4998, 4999] twice")
     lines = [f"line {number}" for number in range(MOST_LINES + 5)]
-    assert shortened("\n".join(lines)).split("\n") == [*lines[:MOST_LINES], "and 5 more lines"]
+    *kept, last = shortened("\n".join(lines)).split("\n")
+    assert kept == lines[:MOST_LINES]
+    assert "5 more" in last
     assert shortened("\n".join(lines[:MOST_LINES])).split("\n") == lines[:MOST_LINES]

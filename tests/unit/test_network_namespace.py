@@ -26,7 +26,7 @@ def may_make_namespaces() -> bool:
 
 def test_the_namespace_of_a_process_that_is_gone_is_named() -> None:
     with (
-        pytest.raises(MachineFault, match=rf"cannot open network namespace /proc/{NO_PROCESS}/ns/net"),
+        pytest.raises(MachineFault, match=rf"cannot open .*/proc/{NO_PROCESS}/ns/net"),
         network_namespace(namespace_of(NO_PROCESS)),
     ):
         pytest.fail("entered the namespace of no process")
@@ -37,9 +37,7 @@ def test_a_namespace_that_may_not_be_entered_is_named(monkeypatch: pytest.Monkey
         monkeypatch.setattr("gradwire.network_namespace.CLONE_NEWNET", 1)  # no kind of namespace, which is refused too
     own = namespace_of(os.getpid())
     with (
-        pytest.raises(
-            MachineFault, match=f"cannot enter network namespace {own} .*: (Operation not permitted|Invalid)"
-        ),
+        pytest.raises(MachineFault, match=f"cannot enter .*{own} .*: (Operation not permitted|Invalid)"),
         network_namespace(own),
     ):
         pytest.fail("entered a namespace that may not be entered")

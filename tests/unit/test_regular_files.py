@@ -11,6 +11,7 @@ import pytest
 
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import IrregularFileError, opened, read_bytes, read_text
+from tests.shared.parts import in_order
 
 
 @pytest.fixture(autouse=True)
@@ -30,10 +31,10 @@ def test_a_larger_one_is_refused_before_it_is_read_and_so_is_one_that_grows(tmp_
     file = tmp_path / "file"
     file.touch()
     os.truncate(file, 1 << 40)
-    with pytest.raises(IrregularFileError, match=r"has 1,099,511,627,776 bytes, more than the 100"):
+    with pytest.raises(IrregularFileError, match=in_order("1,099,511,627,776 bytes", "100")):
         read_bytes(file, 100)
     # What /proc tells has no size until it is read.
-    with pytest.raises(IrregularFileError, match="more than the 2 "):
+    with pytest.raises(IrregularFileError, match=" 2 "):
         read_bytes(Path("/proc/self/status"), 2)
 
 
@@ -42,12 +43,12 @@ def test_a_link_is_not_followed_unless_whoever_gave_it_may_choose(tmp_path: Path
     (tmp_path / "file").write_bytes(b"content")
     link = tmp_path / "itself"
     link.symlink_to(target)
-    with pytest.raises(IrregularFileError, match="is a link, which is not followed here"):
+    with pytest.raises(IrregularFileError, match="is a link"):
         opened(link, 100)
     if target == "file":
         assert read_bytes(link, 100, follow=True) == b"content"
     else:
-        with pytest.raises(OSError, match=r"is a device|No such file|Too many levels"):
+        with pytest.raises(OSError, match=r"device|No such file|levels"):
             opened(link, 100, follow=True)
 
 

@@ -14,6 +14,8 @@ from zipfile import ZipFile
 
 import pytest
 
+from tests.shared.parts import tells
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 NAMES = ("pyproject.toml", "CHANGELOG.md", "CITATION.cff")
 
@@ -80,7 +82,7 @@ def test_what_disagrees_is_named(
 def test_a_fragment_that_is_left_is_named(agreement: ModuleType, released: Path) -> None:
     (released / "changelog.d" / "late.fixed.md").write_text("Late.\n")
     (said,) = agreement.disagreements(released, "v0.1.0")
-    assert said == "changelog.d: 1 fragments are not in CHANGELOG.md yet, the first late.fixed.md"
+    assert tells(said, "changelog.d:", "1 fragments", "late.fixed.md")
 
 
 @pytest.fixture
@@ -109,7 +111,7 @@ def test_the_kernel_is_a_component_with_its_source_and_patches(sbom: ModuleType,
 def test_another_source_than_the_kernels_is_refused(sbom: ModuleType, wheel: Path) -> None:
     other = wheel.parent / "linux-source-6.12.tar.xz"
     other.write_bytes(b"another source")
-    with pytest.raises(SystemExit, match="does not name the digest"):
+    with pytest.raises(SystemExit, match="name the digest"):
         sbom.kernel_of(wheel, other)
 
 
@@ -193,7 +195,7 @@ def test_a_version_without_a_section_gets_one_above_the_others(monkeypatch: pyte
 def test_a_step_that_does_not_exist_says_which_do() -> None:
     done = subprocess.run([ROOT / "release" / "run", "ship"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.startswith("usage: release/run verify [TAG] | build")
+    assert tells(done.stderr, "release/run verify", "build")
 
 
 @pytest.mark.parametrize("word", ["--help", "0.2", "next", "0.2.0 "])

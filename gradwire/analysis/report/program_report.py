@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 from gradwire.analysis.point_frames import write_frame
 from gradwire.analysis.program_results import (
-    FAILED,
     ProgramResult,
     figures_frame,
     points_frame,
@@ -25,6 +24,7 @@ from gradwire.analysis.report.program_charts import chart, choice, figures_table
 from gradwire.analysis.report.report import checks_table
 from gradwire.analysis.report.tables import escaped, markdown_table, paragraph
 from gradwire.analysis.report.text_table import Line, Part, TextTable
+from gradwire.analysis.verdict.verdict import FAILED
 from gradwire.files import replace_text
 
 POINTS_FILE, FIGURES_FILE = "points.csv", "figures.csv"

@@ -1,4 +1,4 @@
-"""Checks of the conditions of a run: the programs in its network, divided bytes and rates, and a steady state.
+"""Checks of the conditions of a run: divided bytes and rates, and a steady state.
 
 Division, for the virtual clock or for run.fidelity, must leave an iteration what it is. The measured iterations must be
 like those that would follow for ever.
@@ -7,7 +7,6 @@ like those that would follow for ever.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,10 +17,6 @@ from gradwire.analysis.fluid.steady import Window, window_bias
 from gradwire.analysis.iterations import Float64
 from gradwire.analysis.verdict.checks import Check
 
-PROGRAMS_MEANING = (
-    "A program failed or its report could not be read, so the strategy ran with other traffic than the scenario says."
-)
-NO_PLAN = "port counters, bytes by class, bytes by uplink, upcalls: no plan for what programs send"
 OF_ALL_CAPTURED = ("captured bytes", "captured payload")
 """Checks of captures that only hold if the agents alone send. Programs send
 before the first and after the last iteration as well."""
@@ -45,25 +40,6 @@ STEADY_MEANING = (
     'run.warmup = "steady" tries longer ones by itself, up to 40 iterations in all; beyond that, '
     "set run.warmup and run.iterations."
 )
-
-
-@dataclass(frozen=True)
-class Beside:
-    """Programs that ran at the same time as a strategy."""
-
-    #: Number of programs, on all hosts.
-    programs: int
-    #: One for each that failed, and for each whose figures cannot be read; in words.
-    wrong: Sequence[str] = ()
-    #: One for each that ended before the last iteration did; in words.
-    early: Sequence[str] = ()
-
-
-def beside_check(beside: Beside) -> Check:
-    """No program failed. Checks that compare bytes with the plan are left out, which its value says."""
-    ended = f"; {', '.join(beside.early)}" if beside.early else ""
-    value = "; ".join(beside.wrong) if beside.wrong else f"{beside.programs} ran during the plan{ended} ({NO_PLAN})"
-    return Check("programs", value, "none fails", not beside.wrong, PROGRAMS_MEANING)
 
 
 @dataclass(frozen=True)

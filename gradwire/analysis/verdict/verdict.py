@@ -10,7 +10,7 @@ lines' rates (line_checks.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,9 +25,7 @@ from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK, Check
 from gradwire.analysis.verdict.condition_checks import (
     OF_ALL_CAPTURED,
     STEADY_MEANING,
-    Beside,
     Divided,
-    beside_check,
     division_check,
     steady_check,
 )
@@ -37,9 +35,10 @@ from gradwire.analysis.verdict.line_checks import line_checks
 from gradwire.analysis.verdict.network_checks import NetworkState, faults_check, network_checks
 from gradwire.analysis.verdict.op_checks import op_checks
 from gradwire.analysis.verdict.packet_checks import capture_checks
+from gradwire.analysis.verdict.program_checks import CARRIED, ProgramsState, program_checks
 from gradwire.analysis.verdict.uplink_check import uplink_checks
 from gradwire.datatypes.plan import Plan
-from gradwire.datatypes.records import OpLog, PlannedFault, PointRecord
+from gradwire.datatypes.records import FaultRecord, OpLog, PlannedFault, PointRecord
 from gradwire.network.fabric import Fabric
 from gradwire.network.sprayed_ways import ways_of
 from gradwire.network.static_routes import most_trunks_on_way
@@ -49,6 +48,10 @@ STEADY = "steady state"
 """Name of the check that iterations are alike, which they are not meant to be with faults."""
 OF_LOSSLESS = ("upcalls", "port counters", "bytes by class", "bytes by uplink")
 """Checks of a plan that only hold where no packet gets lost, by their names."""
+IN_WORDS = ("programs", "figures")
+"""Checks whose values are sentences about what went wrong."""
+FAILED = "failed"
+"""How the summary of a run begins one of whose programs failed."""
 LATENESS_SHARE = 0.01
 """The difference that `gradwire reproduce` counts as a tie. Lateness does not add up along a stream, so the latest
 timer makes an iteration longer by about as much at most. Of 4,200 points, 25 exceeded a tenth of the limit."""
@@ -95,7 +98,7 @@ class Circumstances:
     #: together.
     spine_of: SpineOf | None = None
     #: Programs that ran at the same time: what they send is in no plan, and no ideal network has it.
-    beside: Beside | None = None
+    programs: ProgramsState | None = None
     #: Faults of the run. If they lose packets, the number of lost packets is unknown, and with any fault iterations are
     #: not alike.
     faults: Sequence[PlannedFault] = ()
@@ -127,11 +130,11 @@ def judge(
     captures: one entry for each of `record.captures`. ideal: the plan on the ideal network; without it, its part of
     one check is left out.
     """
-    beside, faults, congestion = circumstances.beside, circumstances.faults, circumstances.congestion
+    programs, faults, congestion = circumstances.programs, circumstances.faults, circumstances.congestion
     windows, divided = circumstances.windows, circumstances.divided
     complete = _completeness(plan, log, record.iterations)
-    as_planned = beside is None and not fabric.faulty
-    messages = sum(agent.messages_sent for agent in record.agents) if beside is None else None
+    as_planned = programs is None and not fabric.faulty
+    messages = sum(agent.messages_sent for agent in record.agents) if programs is None else None
     state = NetworkState(fabric, record.counts, record.host_parameters, record.pauses, faults, messages)
     checks = [
         complete,
@@ -141,8 +144,8 @@ def judge(
         *((window_check(windows, circumstances.buffer_asked),) if windows is not None else ()),
         agent_bytes_check(plan, record),
         *(_of_all_bytes(plan, fabric, record, circumstances.spine_of) if as_planned else ()),
-        *((beside_check(beside),) if beside is not None else ()),
-        *_timing(plan, fabric, log, record, complete.ok, ideal if beside is None else None),
+        *(program_checks(programs, has_plan=True) if programs is not None else ()),
+        *_timing(plan, fabric, log, record, complete.ok, ideal if programs is None else None),
         *(_by_op(plan, fabric, log, record, circumstances.departs) if complete.ok else ()),
         *_of_captures(plan, fabric, log, record, captures, complete.ok, as_planned),
         *((division_check(divided),) if divided is not None else ()),
@@ -183,10 +186,32 @@ def _of_captures(
     return made if as_planned else [check for check in made if check.name not in OF_ALL_CAPTURED]
 
 
+def judge_programs(
+    state: NetworkState, programs: ProgramsState, records: Sequence[FaultRecord], ended_ns: int
+) -> Verdict:
+    """Makes all checks on a run of programs without a plan. records: what became of its faults.
+
+    That a program failed and what the network did are two facts: where one failed, the summary says both.
+    """
+    ended, readable = program_checks(programs, has_plan=False)
+    happened = [faults_check(state, records, ended_ns, "all programs had ended")] if state.faults else []
+    network = [*network_checks(state), *happened]
+    verdict = verdict_of([ended, *network, readable])
+    if not programs.failed:
+        return verdict
+    wrong = [_in_words(check) for check in network if not check.ok]
+    said = [ended.value, f"the network did not carry all: {', '.join(wrong)}" if wrong else CARRIED]
+    return replace(verdict, summary=f"{FAILED}: {'; '.join([*said, *programs.unreadable])}")
+
+
 def verdict_of(checks: list[Check]) -> Verdict:
     """The verdict that follows from the checks: "valid" if none failed, else "invalid: " and all failed checks."""
-    failed = [f"{check.name} {check.value} (limit {check.limit})" for check in checks if not check.ok]
+    failed = [_in_words(check) for check in checks if not check.ok]
     return Verdict(not failed, tuple(checks), "invalid: " + "; ".join(failed) if failed else "valid")
+
+
+def _in_words(check: Check) -> str:
+    return check.value if check.name in IN_WORDS else f"{check.name} {check.value} (limit {check.limit})"
 
 
 def failed_run(reason: str) -> Verdict:

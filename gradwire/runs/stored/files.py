@@ -25,7 +25,7 @@ from gradwire.files import replacing
 from gradwire.inside.point_protocol import write_json
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import CHUNK_BYTES, MESSAGE_BYTES, opened, read_bytes
-from gradwire.runs.stored.soundness import refuse_absurd
+from gradwire.runs.stored.value_limits import refuse_absurd
 from gradwire.typed_json import Message, decoded
 from gradwire.workloads.doubled_keys import refuse_doubled_keys
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -17,8 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.array_files import most_bytes
-from gradwire.datatypes.network_counts import NetworkCounts
-from gradwire.datatypes.pauses import PauseEvents, PauseState
 from gradwire.datatypes.plan import CONTROL_CLASS, Combine, Discipline, OpKind, Plan, Role
 from gradwire.datatypes.records import (
     AgentSummary,
@@ -26,7 +24,6 @@ from gradwire.datatypes.records import (
     OpLog,
     PlannedFault,
     PointRecord,
-    QueueLengths,
 )
 from gradwire.faults import InputFault
 from gradwire.inside.point_protocol import PointTask
@@ -35,6 +32,17 @@ from gradwire.network.read_ways import way_defect
 from gradwire.network.routing import MOST_SPRAYED_WAYS
 from gradwire.reading_budget import not_reading
 from gradwire.runs.stored.job_soundness import refuse_unsound_jobs
+from gradwire.runs.stored.network_soundness import refuse_unsound_counts, refuse_unsound_state
+from gradwire.runs.stored.value_limits import (
+    LARGEST,
+    LARGEST_INTEGER,
+    refuse_absurd,
+    refuse_large_sum,
+    refuse_negative,
+    refuse_outside,
+    refuse_values_outside,
+    shown,
+)
 from gradwire.scenario.schema import LARGEST_CLUSTER, LARGEST_SOCKET_BYTES, MOST_ITERATIONS
 from gradwire.vm.machines import Clock
 from gradwire.workloads.checker import PlanError, check_references
@@ -42,66 +50,6 @@ from gradwire.workloads.fields import HIGHEST_RATE_BPS, LONGEST_S, LOWEST_RATE_B
 from gradwire.workloads.plan_size import MOST_OPS
 from gradwire.workloads.symbolic.precedence import has_cycle
 from gradwire.workloads.symbolic.verification import MOST_OPS_IN_PYTHON
-
-LARGEST = 2**60
-"""Largest count, size or time in ns of a run: 36 years, or an exabyte. Several still add up in 64 bits."""
-LARGEST_INTEGER = 2**63 - 1
-"""Largest value of any integer in a message: a time since 1970 is larger than LARGEST."""
-LARGEST_REAL = 1e18
-LONGEST_TEXT = 1 << 20
-"""Characters: a hundred times the longest verdict of the papers' runs."""
-SHOWN = 40
-
-
-def refuse_absurd(message: Any) -> None:
-    """Raises ValueError, with the place, for a number or a text in a message that no run has."""
-    for place, value in _values(msgspec.to_builtins(message), ""):
-        if isinstance(value, bool):
-            continue
-        if isinstance(value, int) and not -LARGEST_INTEGER <= value <= LARGEST_INTEGER:
-            raise ValueError(f"{place} has more digits than any run's numbers have")
-        if isinstance(value, float) and not (math.isfinite(value) and abs(value) <= LARGEST_REAL):
-            raise ValueError(f"{place} = {value:g}")
-        if isinstance(value, str) and len(value) > LONGEST_TEXT:
-            raise ValueError(f"{place} has {len(value):,} characters")
-
-
-def refuse_outside(place: str, value: float, least: float, most: float = LARGEST) -> None:
-    """Raises ValueError for a number that is not in a range, both ends of which belong to it."""
-    if not least <= value <= most:
-        raise ValueError(f"{place} = {value}: must be {least} to {most}")
-
-
-def refuse_values_outside(place: str, values: npt.NDArray[Any], least: int, most: int = LARGEST) -> None:
-    """Raises ValueError for a column with a value outside of `least` to `most`. The column may be empty."""
-    if len(values) and not (least <= values.min() and values.max() <= most):
-        raise ValueError(f"{place}: {values.min()} or {values.max()}, and it must be {least} to {most}")
-
-
-def refuse_large_sum(place: str, values: npt.NDArray[np.int64]) -> None:
-    """Raises ValueError where a column adds up to more than a run has."""
-    if values.sum(dtype=np.float64) > LARGEST:
-        raise ValueError(f"{place}: add up to more than any run has")
-
-
-def shown(text: str) -> str:
-    """A text out of a file, as a message repeats it."""
-    return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
-
-
-def _values(value: Any, place: str) -> Iterable[tuple[str, Any]]:
-    """All numbers and texts in a message, with their places."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if isinstance(key, str) and len(key) > LONGEST_TEXT:
-                yield f"a name in {place or 'it'}", key
-            yield from _values(item, f"{place}.{str(key)[:SHOWN]}".lstrip("."))
-    elif isinstance(value, list | tuple):
-        for number, item in enumerate(value):
-            yield from _values(item, f"{place}[{number}]")
-    else:
-        yield place, value
-
 
 PLAN_FILE = re.compile(r"plan-[0-9]{1,6}\.npz")
 CLOCKS = ("virtual", "wall")
@@ -322,55 +270,24 @@ def refuse_unsound_record(record: PointRecord, task: PointTask, fabric: Fabric) 
 def _refuse_agent(agent: AgentSummary, fabric: Fabric) -> None:
     for host in agent.hosts:
         refuse_outside("an agent's host", host, 0, fabric.endpoints - 1)
-    _refuse_negative(agent, "messages_sent", "messages_received", "bytes_sent", "bytes_received")
-    _refuse_negative(agent, "lateness_ns_max", "lateness_ns_p99", "multicast_repairs")
+    refuse_negative(agent, "messages_sent", "messages_received", "bytes_sent", "bytes_received")
+    refuse_negative(agent, "lateness_ns_max", "lateness_ns_p99", "multicast_repairs")
     refuse_outside("an agent's cpu_wait", agent.cpu_wait, 0, MOST_RATIO)
     for state in agent.sockets:
-        _refuse_negative(state, "connection", "window", "least_window", "most_window", "slow_start_threshold")
-        _refuse_negative(state, "retransmits", "delivered", "delivered_marked")
+        refuse_negative(state, "connection", "window", "least_window", "most_window", "slow_start_threshold")
+        refuse_negative(state, "retransmits", "delivered", "delivered_marked")
         for host in (state.src_host, state.dst_host):
             refuse_outside("a connection's host", host, 0, fabric.endpoints - 1)
     for window in agent.windows:
-        _refuse_negative(window, "connection", "buffer_bytes", "receive_bytes", "congestion_bytes", "round_trip_us")
-        _refuse_negative(window, "busy_us", "receive_limited_us", "buffer_limited_us", "acknowledged_bytes")
+        refuse_negative(window, "connection", "buffer_bytes", "receive_bytes", "congestion_bytes", "round_trip_us")
+        refuse_negative(window, "busy_us", "receive_limited_us", "buffer_limited_us", "acknowledged_bytes")
         for host in (window.src_host, window.dst_host):
             refuse_outside("a connection's host", host, 0, fabric.endpoints - 1)
     for count in agent.flowlets:
-        _refuse_negative(count, "connection", "flowlets", "size_bytes")
+        refuse_negative(count, "connection", "flowlets", "size_bytes")
         refuse_outside("a flowlet's way", count.way, 0, MOST_SPRAYED_WAYS - 1)
         for host in (count.src_host, count.dst_host):
             refuse_outside("a connection's host", host, 0, fabric.hosts - 1)
-
-
-def _refuse_negative(message: object, *names: str) -> None:
-    for name in names:
-        refuse_outside(name, getattr(message, name), 0)
-
-
-def refuse_unsound_counts(counts: NetworkCounts, fabric: Fabric) -> None:
-    """Raises ValueError for counts that no network has, and for those of ports that this one has not."""
-    _refuse_negative(counts, "tcp_segments_sent", "tcp_retransmits", "upcalls", "table_miss_packets", "marked_arrivals")
-    _refuse_negative(counts, "tcp_timeouts", "input_drops", "dropped_reports")
-    ports = {port.interface for port, _ in fabric.ports()}
-    for line in counts.lines:
-        if line.port not in ports:
-            raise ValueError(f"counts.lines: the network has no port {shown(line.port)}")
-        _refuse_negative(line, "frames", "size_bytes", "lost", "ahead_ns", "ahead_at_ns", "limit_ns", "beyond_bytes")
-        _refuse_negative(line, "beyond_first_ns", "beyond_last_ns")
-    seen: set[tuple[str, int]] = set()
-    for band in counts.bands:
-        if band.port not in ports:
-            raise ValueError(f"counts.bands: the network has no port {shown(band.port)}")
-        refuse_outside("a port's band", band.band, 0, fabric.bands - 1)
-        _refuse_negative(band, "bytes_sent", "packets_sent", "drops", "marks", "above_threshold")
-        _refuse_negative(band, "limit_bytes", "threshold_bytes", "all_marked_bytes")
-        if (band.port, band.band) in seen:
-            raise ValueError(f"counts.bands: port {band.port} has band {band.band} twice")
-        seen.add((band.port, band.band))
-    for other in counts.replaced:
-        if other.port not in ports:
-            raise ValueError(f"counts.replaced: the network has no port {shown(other.port)}")
-        _refuse_negative(other, "bytes_sent", "packets_sent", "drops")
 
 
 def _refuse_captures(record: PointRecord, fabric: Fabric) -> None:
@@ -381,7 +298,7 @@ def _refuse_captures(record: PointRecord, fabric: Fabric) -> None:
             raise ValueError(f"captures: a file is {shown(about.file)}: must be like h1-eth0.pcapng")
         if about.port not in ports:
             raise ValueError(f"captures: the network has no port {shown(about.port)}")
-        _refuse_negative(about, "packets", "seen", "dropped")
+        refuse_negative(about, "packets", "seen", "dropped")
     if len({about.port for about in record.captures}) < len(record.captures):
         raise ValueError("captures: a port is there twice")
 
@@ -392,7 +309,7 @@ def _refuse_fault(record: FaultRecord, task: PointTask) -> None:
         raise ValueError(f"faults: {shown(record.fault.name)} is not one of the point's task")
     for name in ("due_ns", "begun_ns", "ended_ns"):
         refuse_outside(name, getattr(record, name), -1)
-    _refuse_negative(record, "changes", "sent_bytes")
+    refuse_negative(record, "changes", "sent_bytes")
 
 
 def refuse_long_log(rows_in_it: int, task: PointTask, ops: int) -> None:
@@ -415,41 +332,3 @@ def refuse_unsound_log(log: OpLog, task: PointTask, ops: int) -> None:
     refuse_values_outside("iteration", log.iteration, 0, task.iterations - 1)
     for name in ("nominal_start_ns", "start_ns", "end_ns"):
         refuse_values_outside(name, getattr(log, name), -LARGEST)
-
-
-def refuse_unsound_pauses(events: PauseEvents, fabric: Fabric) -> None:
-    """Raises ValueError for pauses by ports or of bands that the network does not have."""
-    if events.ports != tuple(port.interface for port, _ in fabric.ports()):
-        raise ValueError("its ports are not those of the network")
-    refuse_values_outside("time_ns", events.time_ns, -LARGEST)
-    refuse_values_outside("band", events.band, 0, fabric.bands - 1)
-    refuse_values_outside("pauses", events.pauses, 0, 1)
-
-
-def refuse_unsound_state(state: PauseState, fabric: Fabric) -> None:
-    """Raises ValueError for counts of flow control that no network has, and for ports and bands that this one does not have."""
-    ports = {port.interface for port, _ in fabric.ports()}
-    refuse_outside("pauses.lost", state.lost, 0)
-    for count in state.counts:
-        _refuse_negative(count, "pauses", "resumes", "paused_ns", "most_bytes", "most_headroom_bytes", "headroom_bytes")
-        _refuse_negative(count, "dropped", "stops", "stopped_ns", "waiting_bytes", "charged_bytes")
-    for band in (*(count.band for count in state.counts), *(held.band for held in state.held)):
-        refuse_outside("a paused band", band, 0, fabric.bands - 1)
-    named = [
-        *(count.port for count in state.counts),
-        *(name for held in state.held for name in (held.port, held.came_by)),
-    ]
-    if unknown := [name for name in named if name not in ports]:
-        raise ValueError(f"pauses: the network has no port {shown(unknown[0])}")
-
-
-def refuse_unsound_queues(queues: QueueLengths, fabric: Fabric) -> None:
-    """Raises ValueError for lengths of queues that no port of the network has."""
-    ports = {port.interface for port, _ in fabric.ports()}
-    unknown = [port for port in queues.ports if port not in ports]
-    if unknown or len(set(queues.ports)) < len(queues.ports):
-        raise ValueError(f"the network has no port {shown(unknown[0])}" if unknown else "a port is there twice")
-    refuse_values_outside("time_ns", queues.time_ns, -LARGEST)  # those before the replay are negative
-    if queues.waiting_bytes.size:
-        refuse_values_outside("waiting_bytes", queues.waiting_bytes.reshape(-1), 0)
-        refuse_values_outside("marks", queues.marks.reshape(-1), 0)

@@ -28,19 +28,18 @@ from gradwire.inside.point_protocol import PAUSES_FILE, QUEUES_FILE, TASK_FILE, 
 from gradwire.network.fabric import Fabric
 from gradwire.regular_files import RECORD_BYTES
 from gradwire.runs.stored.files import fitting, note_made_here, read_message, reading, refuse_changed, seal
+from gradwire.runs.stored.network_soundness import refuse_unsound_pauses, refuse_unsound_queues
 from gradwire.runs.stored.soundness import (
     LARGEST_SCALE,
     refuse_long_log,
-    refuse_outside,
     refuse_unsound_log,
-    refuse_unsound_pauses,
     refuse_unsound_plan,
-    refuse_unsound_queues,
     refuse_unsound_record,
     refuse_unsound_task,
     sound_fabric,
 )
 from gradwire.runs.stored.spines import Spines
+from gradwire.runs.stored.value_limits import refuse_outside
 from gradwire.scenario.loading import Point, ScenarioPoint
 from gradwire.vm.kernel import cache_folder
 from gradwire.workloads.fields import LONGEST_S

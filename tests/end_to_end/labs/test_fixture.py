@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gradwire import PACKAGE
+from tests.shared.parts import tells
 from tests.shared.snippets import ROOT, snippets
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
@@ -45,7 +46,7 @@ def test_a_failed_test_keeps_its_packets_and_says_where(tmp_path: Path) -> None:
     done = by_pytest(tmp_path, "test_one.py")
     assert done.returncode == 1, done.stdout
     assert "seed 9, " in done.stdout
-    assert "ended with status 4\n  oops" in done.stdout
+    assert tells(done.stdout, "status 4", "oops")
     packets = tmp_path / "gradwire-packets" / "test_one.py-test_fails" / "h1-eth0.pcapng"
     assert f"packets: {packets}" in done.stdout
     assert packets.read_bytes().startswith(b"\x0a\x0d\x0d\x0a")

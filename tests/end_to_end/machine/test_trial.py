@@ -179,7 +179,7 @@ def _kill_first(kernel: Path, ended: threading.Event) -> None:
 
 
 def test_too_little_memory(virtual_kernel: Path) -> None:
-    with pytest.raises(KernelFault, match="2 MiB of memory are too little") as raised:
+    with pytest.raises(KernelFault, match="2 MiB") as raised:
         try_kernel(virtual_kernel, 2)
     assert raised.value.cause.name == "memory: too little"
 
@@ -206,8 +206,8 @@ def test_inside_gradwires_own_kernel(virtual_kernel: Path, tmp_path: Path) -> No
         kernel=virtual_kernel,
     )
     assert status == 1
-    assert "this is a user-mode kernel, gradwire's own or another" in said[-2]
-    assert said[-1] == "remedy: run gradwire on the machine itself, not inside one of its points"
+    assert "user-mode kernel" in said[-2]
+    assert said[-1].startswith("remedy: ")
 
 
 MOUNTS_OF_ITS_OWN = ("unshare", "--mount", "sh", "-c")
@@ -261,4 +261,4 @@ def test_a_kernel_that_runs_is_tried_in_seconds(virtual_kernel: Path) -> None:
 def test_the_doctor_proves_a_flow_at_its_rate(virtual_kernel: Path) -> None:
     finding = prove_network([])
     assert finding.ok, finding
-    assert re.match(r"one flow 9\.4[12] Gbit/s of 9\.41 \(1\.00", finding.detail), finding
+    assert re.search(r"9\.4[12] Gbit/s .*9\.41 \(1\.00", finding.detail), finding

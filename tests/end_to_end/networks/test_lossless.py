@@ -18,6 +18,7 @@ from gradwire.network.fabric import Fabric, Topology
 from gradwire.network.lossless import GSO_BYTES, Lossless
 from gradwire.runs.replay import COUNTERS, Replayed, replay_plans
 from gradwire.runs.stored.stored_run import StoredRun
+from tests.shared.parts import tells
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -112,11 +113,11 @@ def test_routes_around_a_triangle_deadlock_are_foreseen_and_named(
     fabric = {"topology": "ring", "switches": 3, "routing": "static", "lossless": {"buffer": "2MB"}}
     wanted = scenario({**fabric, "routes": str(tmp_path / "round.csv")}, "200MB", "ring", workers=3)
     verdict = gradwire.run(wanted, out=tmp_path / "run", progress=False).points["verdict"].iloc[0]
-    for port in ("s1-eth3 is paused by s3-eth3", "s3-eth2 is paused by s2-eth3", "s2-eth2 is paused by s1-eth2"):
-        assert port in verdict
-    assert "deadlocked in class 0" in verdict
+    for port, by in (("s1-eth3", "s3-eth3"), ("s3-eth2", "s2-eth3"), ("s2-eth2", "s1-eth2")):
+        assert tells(verdict, port, f"paused by {by}")
+    assert tells(verdict, "deadlock", "class 0")
     said = capsys.readouterr()
-    assert "make a circle of buffers" in said.out + said.err + caplog.text
+    assert "circle of buffers" in said.out + said.err + caplog.text
 
 
 def test_a_ring_that_nothing_pauses_takes_as_long_as_without(tmp_path: Path) -> None:
@@ -157,5 +158,5 @@ def test_a_kernel_without_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self) -> None:
             self.fabric = fabric
 
-    with pytest.raises(MachineFault, match="no priority flow control"):
+    with pytest.raises(MachineFault, match="priority flow control"):
         FlowControl(_Network(), SMALL)  # type: ignore[arg-type] # it is refused before it is used

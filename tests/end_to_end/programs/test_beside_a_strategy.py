@@ -10,6 +10,7 @@ import pytest
 from gradwire.csv_files import read_csv
 from tests.end_to_end.programs.running import left_behind
 from tests.shared.commands import gradwire_command
+from tests.shared.parts import tells
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -55,8 +56,7 @@ def test_a_tenant_on_one_link_halves_what_a_ring_has_of_it(tmp_path: Path) -> No
     bytes_on_the_link = 2 * (WORKERS - 1) / WORKERS * SIZE_BYTES
     ideal_s = COMPUTE_S + bytes_on_the_link * 8 / (10e9 * 1448 / 1538 / 2)
     assert float(row["iteration_time_s"]) == pytest.approx(ideal_s, rel=0.005)
-    assert "programs ran during 1 of 1 points" in done.stdout
-    assert "programs share the network" in done.stdout
+    assert tells(done.stdout, "programs ran", "1 of 1 points")
 
 
 def test_figures_of_programs_beside_a_strategy_are_kept(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_figures_of_programs_beside_a_strategy_are_kept(tmp_path: Path) -> None:
 def test_a_program_that_fails_makes_the_point_invalid(tmp_path: Path) -> None:
     done, row = run(tmp_path, "test $GRADWIRE_HOST = h1")
     assert done.returncode == 1
-    assert row["verdict"].startswith("invalid: programs backup/h2 ended with status 1")
+    assert tells(row["verdict"], "invalid: ", "backup/h2", "status 1")
 
 
 def test_a_program_that_never_starts_makes_the_point_invalid(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_program_that_never_starts_makes_the_point_invalid(tmp_path: Path) -> 
     done = gradwire_command("run", "beside.toml", "--out", "run", cwd=tmp_path)
     assert done.returncode == 1
     (row,) = read_csv(tmp_path / "run" / "points.csv")
-    assert "backup/h2 had not started before the last iteration ended" in row["verdict"]
+    assert "backup/h2 had not started" in row["verdict"]
 
 
 def test_packets_are_captured_beside_programs_too(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from gradwire.agents.capture import recorder
 from tests.end_to_end.programs.running import ENVIRONMENT, INTERRUPTIBLE, execute, left_behind
+from tests.shared.parts import tells
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -61,18 +62,18 @@ def test_a_program_that_fails_is_named_and_ends_the_others(tmp_path: Path) -> No
     script = 'echo begun; [ $GRADWIRE_HOST = h2 ] && { echo "no licence" >&2; exit 3; }; sleep 1000'
     done = execute(tmp_path, *SIZE, "--", "sh", "-c", script)
     assert done.status == 3
-    assert "failed: sh on h2 ended with status 3; its errors are in run/output/h2.err" in done.err
+    assert tells(done.err, "failed:", "sh on h2", "status 3", "run/output/h2.err")
     assert (done.output("h1"), done.output("h2", "err")) == ("begun\n", "no licence\n")
     assert done.summary()["report"]["duration_s"] < 1
     assert done.summary()["statuses"] == {"h2": 3}
-    assert "The network carried all that it was given." in done.out
+    assert "network carried all" in done.out
     assert "valid" not in done.out + done.err
 
 
 def test_a_program_that_a_signal_ends_has_its_status(tmp_path: Path) -> None:
     done = execute(tmp_path, *SIZE, "--hosts", "h2", "--", "sh", "-c", "kill -SEGV $$")
     assert done.status == 128 + signal.SIGSEGV
-    assert "sh on h2 was ended by signal 11" in done.err
+    assert tells(done.err, "sh on h2", "signal 11")
 
 
 def test_a_program_that_never_ends_is_ended_in_virtual_time(tmp_path: Path) -> None:
@@ -80,7 +81,7 @@ def test_a_program_that_never_ends_is_ended_in_virtual_time(tmp_path: Path) -> N
         tmp_path, *SIZE, "--hosts", "h1", "--time-limit", "100s", "--", "sh", "-c", "echo begun; sleep 1000000"
     )
     assert done.status == 3
-    assert "after 100 s of virtual time sh on h1 had not ended" in done.err
+    assert tells(done.err, "100 s of virtual", "sh on h1")
     assert done.output("h1") == "begun\n"
     assert done.summary()["report"]["duration_s"] == pytest.approx(100, abs=0.2)
 
@@ -88,7 +89,7 @@ def test_a_program_that_never_ends_is_ended_in_virtual_time(tmp_path: Path) -> N
 def test_a_program_that_computes_for_long_is_ended_in_wall_time(tmp_path: Path) -> None:
     done = execute(tmp_path, *SIZE, "--wall-limit", "15s", "--", "sh", "-c", "while :; do :; done")
     assert done.status == 3
-    assert "after 15 s of wall time sh on h1, h2 had not ended" in done.err
+    assert tells(done.err, "15 s of wall", "sh on h1, h2")
     assert left_behind(tmp_path) == []
 
 
@@ -108,7 +109,7 @@ def test_a_program_that_takes_too_much_memory_is_told_so(tmp_path: Path) -> None
     greedy = "hoard = []\nwhile True: hoard.append(b'x' * (16 << 20))"
     done = execute(tmp_path, *SIZE, "--hosts", "h2", "--memory", "512M", "--", "python3", "-c", greedy)
     assert done.status in (1, 128 + signal.SIGKILL)
-    assert "MemoryError" in done.err or "512 MiB of memory were full; give more with --memory" in done.err
+    assert "MemoryError" in done.err or tells(done.err, "512 MiB", "full", "--memory")
 
 
 def test_a_file_that_is_no_program_is_refused_by_the_kernel(tmp_path: Path) -> None:
@@ -117,7 +118,7 @@ def test_a_file_that_is_no_program_is_refused_by_the_kernel(tmp_path: Path) -> N
     program.chmod(0o755)
     done = execute(tmp_path, *SIZE, "--", "./notes.txt")
     assert done.status == 2
-    assert "is not a program that this machine can execute" in done.err
+    assert "not a program" in done.err
 
 
 def test_ctrl_c_ends_everything_and_keeps_what_was_written(tmp_path: Path) -> None:
@@ -131,7 +132,7 @@ def test_ctrl_c_ends_everything_and_keeps_what_was_written(tmp_path: Path) -> No
         running.send_signal(signal.SIGINT)
         _, err = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert "interrupted; what was written is in run" in err
+    assert tells(err, "interrupted", "in run")
     assert (tmp_path / "run" / "output" / "h1.out").read_text() == "begun\n"
     assert left_behind(tmp_path) == []
 
@@ -157,8 +158,8 @@ def test_output_beyond_the_limit_is_dropped_and_told_once(tmp_path: Path) -> Non
     script = "seq 20000; sleep 1; seq 20000; echo ended >&2"
     done = execute(tmp_path, *SIZE, "--output-limit", "100K", "--", "sh", "-c", script)
     assert done.status == 0, done.err
-    assert done.err.count("WARNING: programs have written 102,400 bytes") == 1
-    assert "--output-limit keeps more" in done.err
+    assert done.err.count("102,400 bytes") == 1
+    assert tells(done.err, "WARNING:", "102,400 bytes", "--output-limit")
     kept = sum(path.stat().st_size for path in (tmp_path / "run" / "output").iterdir())
     written = 2 * (2 * len("".join(f"{i}\n" for i in range(1, 20001))) + len("ended\n"))
     assert kept == 102_400

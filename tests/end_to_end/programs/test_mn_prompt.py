@@ -35,7 +35,7 @@ def interrupted_ping(typist: Typist) -> str:
 
 def test_a_person_is_heard_and_their_clock_does_not_run_away(typist: Typist) -> None:
     assert "0% dropped (2/2 received)" in typist.ask("pingpair")
-    assert "no window can be opened" in typist.ask("xterm h1")
+    assert "no window" in typist.ask("xterm h1")
     assert "packets transmitted" in interrupted_ping(typist)
     seconds = int(interrupted_ping(typist).rsplit("time ")[-1].split("ms")[0]) / 1000  # a second one ends nothing else
     assert seconds < 300  # without a pace, hundreds of seconds pass in one

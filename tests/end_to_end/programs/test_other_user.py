@@ -63,7 +63,7 @@ def test_a_folder_that_is_not_the_users_is_refused(folder: Path) -> None:
     (folder / "run").mkdir()
     done = execute(folder, *SIZE, "--user", NAME, "--", "true")
     assert done.status == 2
-    assert f"run: {NAME} may not write there" in done.err
+    assert f"run: {NAME} may not" in done.err
 
 
 @pytest.mark.root

@@ -13,6 +13,7 @@ import pytest
 from gradwire.csv_files import read_csv
 from tests.end_to_end.programs.running import ENVIRONMENT, INTERRUPTIBLE, WALL_LIMIT_S, left_behind
 from tests.shared.commands import gradwire_command
+from tests.shared.parts import tells
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -72,13 +73,11 @@ def test_a_program_that_fails_is_its_points_verdict_and_no_figure(tmp_path: Path
     (tmp_path / "own.toml").write_text(TEXT.replace("sleep $pause &&", "test $pause = 0.5 &&"))
     done = run(tmp_path)
     assert done.returncode == 1
-    assert "failed: early/h" in done.stdout
-    assert "ended with status 1" in done.stdout
-    assert "the network carried all that it was given" in done.stdout
+    assert tells(done.stdout, "failed: early/h", "status 1", "network carried all")
     assert "invalid" not in done.stdout
-    assert "1 of 2 points failed, and their figures are not results." in done.stdout
+    assert tells(done.stdout, "1 of 2", "points failed")
     shown = gradwire_command("report", "own", cwd=tmp_path)
-    assert "1 of 2 points failed" in shown.stdout
+    assert tells(shown.stdout, "1 of 2", "points failed")
 
 
 def test_ctrl_c_ends_all_machines_and_keeps_what_is_complete(tmp_path: Path) -> None:
@@ -100,7 +99,7 @@ def test_ctrl_c_ends_all_machines_and_keeps_what_is_complete(tmp_path: Path) -> 
     os.killpg(process.pid, signal.SIGINT)
     rest = process.stdout.read()
     assert process.wait(WALL_LIMIT_S) == 130, rest
-    assert "interrupted; what was complete is kept" in rest
+    assert "interrupted;" in rest
     assert left_behind(tmp_path) == []
     assert len(list(spinning.glob("own*/points/*/completed.json"))) == 1
 
@@ -109,7 +108,7 @@ def test_a_command_that_is_not_there_is_refused_before_anything_boots(tmp_path: 
     (tmp_path / "own.toml").write_text(TEXT)
     done = run(tmp_path, "--set", "program.late.command=nonesuch")
     assert done.returncode != 0
-    assert "program.late.command: nonesuch: no such program on the PATH" in done.stderr
+    assert "program.late.command: nonesuch: no" in done.stderr
     assert not (tmp_path / "runs").exists()
 
 

@@ -89,7 +89,7 @@ def test_a_fabric_without_groups_has_the_rules_that_it_always_had() -> None:
 
 @pytest.mark.parametrize("group", [MulticastGroup(0, ()), MulticastGroup(0, (0, 1)), MulticastGroup(0, (12,))])
 def test_impossible_groups_are_rejected(group: MulticastGroup) -> None:
-    with pytest.raises(InputFault, match="members must be other hosts"):
+    with pytest.raises(InputFault, match="other hosts"):
         replace(LEAF_SPINE, groups=(group,))
 
 

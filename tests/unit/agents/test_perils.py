@@ -6,6 +6,7 @@ import pytest
 
 from gradwire.agents.perils import Perils, Stalled, last_words
 from gradwire.datatypes.records import PlannedFault
+from tests.shared.parts import tells
 
 LIMIT_NS = 1000
 
@@ -18,7 +19,9 @@ def test_a_worker_dies_at_its_time_and_says_which_fault_it_was() -> None:
     faults = perils(PlannedFault("crash", "dead-worker", 30, worker=1))
     assert faults.next_ns() == 30
     assert faults.deaths(29, 0) == {}
-    assert faults.deaths(31, 2) == {5: "rank 5 died at 0.000000 s, in iteration 2 (fault.crash)"}
+    ((rank, said),) = faults.deaths(31, 2).items()
+    assert rank == 5
+    assert tells(said, "rank 5", "0.000000 s", "iteration 2", "fault.crash")
     assert faults.deaths(32, 2) == {}
 
 
@@ -43,12 +46,14 @@ def test_a_replay_gives_up_when_nothing_moves_and_nothing_is_computed() -> None:
     assert stall.next_ns() == 1500
     stall.refuse_stall(1499, is_computing=False)
     stall.refuse_stall(9999, is_computing=True)
-    with pytest.raises(Stalled, match="nothing has moved for 1e-06 s"):
+    with pytest.raises(Stalled, match="1e-06 s"):
         stall.refuse_stall(1500, is_computing=False)
     stall.moved(2, 1500)
     stall.refuse_stall(1501, is_computing=False)
 
 
 def test_only_a_few_of_many_waits_are_told() -> None:
-    assert last_words("it broke", ["x died"], list("abcde")) == "it broke; x died; a, b, c, and 2 more"
+    said = last_words("it broke", ["x died"], list("abcde"))
+    assert tells(said, "it broke; x died; a, b, c", "2 more")
+    assert "d," not in said
     assert last_words("it broke", [], []) == "it broke"

@@ -10,6 +10,7 @@ import pytest
 from gradwire.agents.connections import Windows, choose_congestion, congestion_of, window_states
 from gradwire.faults import MachineFault
 from gradwire.network.wire.flows import Connection
+from tests.shared.parts import in_order
 
 SENT_BYTES = 100_000
 CONNECTION = Connection(3, 0, 0, 1, 0, 1, 0)
@@ -28,7 +29,7 @@ def test_what_is_chosen_is_read_back_and_accepted_sockets_inherit_it() -> None:
 def test_a_control_that_the_kernel_lacks_is_a_fault_of_the_machine() -> None:
     with (
         socket.socket() as sock,
-        pytest.raises(MachineFault, match=r"transport\.congestion = 'nosuch'.*modprobe tcp_nosuch"),
+        pytest.raises(MachineFault, match=in_order("transport.congestion = 'nosuch'", "modprobe tcp_nosuch")),
     ):
         choose_congestion(sock, "nosuch")
 

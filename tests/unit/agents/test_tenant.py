@@ -10,6 +10,7 @@ import pytest
 from gradwire.agents.connections import HostEntry, SocketOptions
 from gradwire.agents.tenant import Tenant
 from gradwire.faults import MachineFault
+from tests.shared.parts import in_order
 
 pytestmark = pytest.mark.namespaces
 
@@ -50,5 +51,5 @@ def test_a_flow_whose_receiver_is_gone_says_so() -> None:
     flow.begin()
     flow._receiver.shutdown(socket.SHUT_RD)
     flow._thread.join()
-    with pytest.raises(MachineFault, match="another tenant's flow broke: its receiver found it closed"):
+    with pytest.raises(MachineFault, match=in_order("flow broke", "receiver")):
         flow.end()

@@ -84,7 +84,7 @@ def test_a_file_is_what_it_has_always_been(tmp_path: Path) -> None:
 
 
 def test_a_parameter_may_not_have_the_name_of_a_result() -> None:
-    with pytest.raises(InputFault, match="'wall_s' has the name of a column"):
+    with pytest.raises(InputFault, match="'wall_s'"):
         text_frame([result({"wall_s": "1"}, 1.0)])
 
 

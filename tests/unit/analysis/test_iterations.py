@@ -15,6 +15,7 @@ from gradwire.datatypes.records import OpLog
 from gradwire.faults import InternalFault
 from gradwire.network.fabric import Fabric, Topology
 from gradwire.workloads.builder import PlanBuilder
+from tests.shared.parts import in_order
 
 RATE_BPS = 1e9
 
@@ -84,7 +85,7 @@ def test_each_worker_has_times_of_its_own() -> None:
 
 
 def test_a_lost_end_is_named() -> None:
-    with pytest.raises(InternalFault, match="op 3 of worker 1 in iteration 1"):
+    with pytest.raises(InternalFault, match=in_order("op 3", "worker 1", "iteration 1")):
         iteration_times_s(two_workers(), log_of(TWO_WORKER_ROWS[:-1]), 2)
 
 
@@ -207,5 +208,5 @@ def test_a_cycle_is_refused() -> None:
     first, second = builder.compute(worker, 0.001), builder.compute(worker, 0.001)
     builder.depend(first, second)
     builder.depend(second, first)
-    with pytest.raises(InternalFault, match="2 of its 2 ops can never start"):
+    with pytest.raises(InternalFault, match=in_order("2 of", "2 ops")):
         critical_path_s(finished(builder, [(worker, first, second)], 0.002), Fabric(1, RATE_BPS))

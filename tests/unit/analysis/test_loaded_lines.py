@@ -15,6 +15,7 @@ from gradwire.network.wire.flows import connections_of
 from gradwire.runs.stored.spines import find_loaded_lines
 from gradwire.workloads.divided_messages import divided
 from gradwire.workloads.patterns import Transfer, compile_transfers
+from tests.shared.parts import tells
 
 RATE_BPS = 10e9
 LINE = Fabric(6, RATE_BPS, Topology.CUSTOM, classes=1, graph=spread(6, 3, [(0, 1), (1, 2)], RATE_BPS, ""))
@@ -27,13 +28,11 @@ def test_flows_that_pass_a_line_are_counted_and_their_bytes_are_its_time() -> No
     plan = compile_transfers("some", 6, transfers)
     alone_s = SIZE_BYTES / LINE.goodput_share() * 8 / RATE_BPS
     second, first = loaded_lines(plan, LINE)
-    assert (second.name, second.flows) == ("s2 to s3", 3)
-    assert (first.name, first.flows) == ("s1 to s2", 2)
+    assert [(line.name, line.flows) for line in (second, first)] == [("s2 to s3", 3), ("s1 to s2", 2)]
     assert second.busy_s == pytest.approx(5 * alone_s, rel=1e-3)
     assert first.busy_s == pytest.approx(2 * alone_s, rel=1e-3)
-    assert lines_in_words([second, first]) == (
-        f"s2 to s3 is busy for {second.busy_s:.4g} s of each iteration with 3 flows, s1 to s2 for {first.busy_s:.4g} s with 2"
-    )
+    of_second, of_first = ("s2 to s3", f"{second.busy_s:.4g} s", "3 flows"), ("s1 to s2", f"{first.busy_s:.4g} s", "2")
+    assert tells(lines_in_words([second, first]), *of_second, *of_first)
 
 
 def test_hashed_connections_are_counted_where_their_hashes_lead() -> None:

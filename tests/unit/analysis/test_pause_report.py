@@ -21,6 +21,7 @@ from gradwire.network.network_graph import spread
 from gradwire.network.routing import Route
 from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.patterns import all_to_all, compile_transfers, ring
+from tests.shared.parts import tells
 from tests.unit.datatypes.test_pauses import count
 
 ONE_SWITCH = Fabric(4, 10e9, classes=1, gso_bytes=16384, lossless=Lossless())
@@ -40,9 +41,8 @@ RING = compile_transfers("ring", 3, ring(3, 1000))
 def test_routes_around_a_triangle_are_a_circle() -> None:
     (circle,) = buffer_circles(RING, TRIANGLE).values()
     assert [port.split("-")[0] for port in circle] == ["s2", "s1", "s3"]
-    assert circle_foreseen("the ways of class 0", circle).startswith(
-        f"fabric.lossless: the ways of class 0 make a circle of buffers, {circle[0]} -> {circle[1]} -> {circle[2]} -> {circle[0]}."
-    )
+    around = " -> ".join([*circle, circle[0]])
+    assert tells(circle_foreseen("ways of class 0", circle), "fabric.lossless:", "ways of class 0", around)
 
 
 def test_programs_may_send_from_every_host_to_every_other() -> None:
@@ -68,17 +68,16 @@ def test_pauses_are_told_by_port_the_longest_first() -> None:
         count("s1-eth3", headroom_bytes=80_000),
     )
     paused, headroom, traced = pause_lines(ONE_SWITCH, PauseState(0, 0, counts, told=MOST_EVENTS + 1))
-    assert paused == (
-        "paused 3 times, for 3.500 ms of all ports together: h2-eth0 by s1-eth2, class 0, 1 times for 2.000 ms; "
-        "h1-eth0 by s1-eth1, class 0, 2 times for 1.500 ms"
-    )
-    assert traced == "headroom: 40,000 of 80,000 bytes at most, at s1-eth1"
-    assert headroom.startswith("of 131,073 pauses and resumes")
+    longest = ("h2-eth0 by s1-eth2", "class 0", "1 times", "2.000 ms")
+    other = ("h1-eth0 by s1-eth1", "class 0", "2 times", "1.500 ms")
+    assert tells(paused, "paused 3 times", "3.500 ms", *longest, *other)
+    assert tells(traced, "headroom:", "40,000", "80,000 bytes", "s1-eth1")
+    assert "131,073 pauses" in headroom
 
 
 def test_a_key_without_effect_is_named() -> None:
     (line,) = pause_lines(ONE_SWITCH, PauseState(0, 0, (count("s1-eth1", headroom_bytes=9, most_bytes=700),)))
-    assert line == "nothing was paused: fabric.lossless had no effect; 700 bytes that came by s1-eth1 waited at most"
+    assert tells(line, "fabric.lossless had no", "700 bytes", "s1-eth1")
 
 
 def test_a_trace_has_the_part_of_each_pause_in_its_time() -> None:
@@ -89,7 +88,7 @@ def test_a_trace_has_the_part_of_each_pause_in_its_time() -> None:
     events = PauseEvents(names, times, ports, np.ones(3, dtype=np.int64), pauses)
     found = list(pause_events(events, ONE_SWITCH, 2000, 10_000, process=5))
     assert [(event["ph"], event["ts"]) for event in found] == [("b", 0.0), ("e", 3.0), ("b", 7.0), ("e", 8.0)]
-    assert {event["name"] for event in found} == {"h1-eth0 is paused by s1-eth1, class 0"}
+    assert all(tells(event["name"], "h1-eth0", "paused by s1-eth1", "class 0") for event in found)
 
 
 def test_ports_that_wait_in_a_circle_at_the_end_are_named() -> None:
@@ -102,6 +101,4 @@ def test_ports_that_wait_in_a_circle_at_the_end_are_named() -> None:
     following = dict(zip(around, (*around[1:], around[0]), strict=True))
     held = tuple(Held(following[port], 1, by[port], 9) for port in around)
     *_, named = pause_lines(TRIANGLE, PauseState(0, 0, tuple(counts), held))
-    assert named.startswith(
-        "at the end, ports of class 0 wait in a circle (deadlock): s1-eth3 is paused by s3-eth3, behind which its frames wait for s3-eth2"
-    )
+    assert tells(named, "class 0", "(deadlock)", "s1-eth3", "paused by s3-eth3", "s3-eth2")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gradwire.analysis import program_results
 from gradwire.analysis.program_results import FigureRow, frame_of_figures, read_iperf3, read_lines, read_osu
 from gradwire.faults import InputFault
+from tests.shared.parts import in_order
 
 OSU = """
 # OSU MPI Allreduce Latency Test v7.3
@@ -29,17 +30,17 @@ def test_lines_of_json_are_rows() -> None:
 
 @pytest.mark.parametrize("line", ["3", "[1]", '{"a": [1]}', '{"a": null}', '{"a": NaN}', '{"a": 1', "a = 1"])
 def test_another_line_is_named(line: str) -> None:
-    with pytest.raises(InputFault, match=r"^line 2: .*such as"):
+    with pytest.raises(InputFault, match=r"^line 2: "):
         read_lines('{"a": 1}\n' + line)
 
 
 def test_names_that_no_table_has_room_for_are_refused() -> None:
     many = "\n".join(json.dumps({f"figure {line}-{n}": 1 for n in range(400)}) for line in range(3))
-    with pytest.raises(InputFault, match=r"^line 3: with it, there are more than 1,000 names of figures"):
+    with pytest.raises(InputFault, match=in_order("line 3:", "1,000 names")):
         read_lines(many)
-    with pytest.raises(InputFault, match=r"^line 1: a name of a figure has 1,000,000 characters; must be at most 200"):
+    with pytest.raises(InputFault, match=in_order("line 1:", "1,000,000 characters", "200")):
         read_lines(json.dumps({"x" * 1_000_000: 1}))
-    with pytest.raises(InputFault, match="more than 1,000 names"):
+    with pytest.raises(InputFault, match="1,000 names"):
         read_osu("# Size   " + "   ".join(f"A{n}" for n in range(1_001)) + "\n1 2\n")
 
 
@@ -47,7 +48,7 @@ def test_rows_and_figures_that_take_all_memory_are_refused(monkeypatch: pytest.M
     rows = [FigureRow("load", "h1", {f"figure {n}": 1}) for n in range(10)]
     assert frame_of_figures([({"n": "1"}, rows, "valid")]).shape == (10, 14)
     monkeypatch.setattr(program_results, "MOST_CELLS", 99)
-    with pytest.raises(InputFault, match="programs reported 10 rows of 10 figures in all"):
+    with pytest.raises(InputFault, match=in_order("10 rows", "10 figures")):
         frame_of_figures([({"n": "1"}, rows, "valid")])
 
 
@@ -87,7 +88,7 @@ def test_iperf3_has_a_row_per_direction() -> None:
 
 
 def test_iperf3_tells_why_it_failed() -> None:
-    with pytest.raises(InputFault, match="iperf3 failed: unable to connect"):
+    with pytest.raises(InputFault, match="failed: unable to"):
         read_iperf3('{"start": {}, "intervals": [], "end": {}, "error": "unable to connect to server"}')
     with pytest.raises(InputFault, match="without what was received"):
         read_iperf3(iperf3_report())

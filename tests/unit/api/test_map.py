@@ -16,7 +16,7 @@ OVER = {"fabric.rate": "1gbit..100gbit:3", "cluster.workers": [2, 4]}
 def test_a_map_has_cells_borders_a_chart_and_files(tmp_path: Path) -> None:
     found = gradwire.map(question(), over=OVER, strategies=["ring", "vanilla"])
     assert len(found.cells) == 3 * 2 * 2
-    assert found.conclusion.startswith("Of 6 cells, fastest: ")
+    assert found.conclusion.startswith("Of 6 cells")
     assert list(found.borders) == ["at", "from", "to", "changes at"]
     assert found.plot()._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
     files = found.save(tmp_path / "map")
@@ -26,10 +26,9 @@ def test_a_map_has_cells_borders_a_chart_and_files(tmp_path: Path) -> None:
 
 
 def test_wrong_axes_and_numbers_are_refused() -> None:
-    with pytest.raises(InputFault, match="give two axes"):
-        gradwire.map(question(), over="fabric.rate=1gbit,2gbit")
-    with pytest.raises(InputFault, match="a map has two axes"):
-        gradwire.map(question(), over={"fabric.rate": ["1gbit", "2gbit"]})
+    for one in ("fabric.rate=1gbit,2gbit", {"fabric.rate": ["1gbit", "2gbit"]}):
+        with pytest.raises(InputFault, match="two axes"):
+            gradwire.map(question(), over=one)
     with pytest.raises(InputFault, match="jobs = 0"):
         gradwire.map(question(), over=OVER, jobs=0)
     with pytest.raises(InputFault, match="tie = 2"):

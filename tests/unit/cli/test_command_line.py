@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,6 +19,7 @@ from gradwire.scenario import toml_documents
 from gradwire.vm.doctor import Finding
 from reproduction.point_store import PointStore
 from tests.shared.command_line import gradwire_says, needs_no_kernel
+from tests.shared.parts import tells
 from tests.shared.snippets import ROOT
 
 SCENARIO = """
@@ -51,11 +53,8 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tm
 def test_plan_prints_every_plan_and_writes_nothing(call: Any, scenario: Path, tmp_path: Path) -> None:
     status, out, err = call("plan", str(scenario), "--set", 'strategy.name=["vanilla","geryon"]')
     assert (status, err) == (0, "")
-    assert "TensorFlow's parameter server" in out
-    assert "plan 'vanilla', digest " in out
-    assert "plan 'coarse', digest " in out
-    assert "2 workers, 2 servers on 2 hosts" in out
-    assert "busiest port: h" in out
+    assert re.findall(r"plan '(\w+)', digest [0-9a-f]+", out) == ["vanilla", "coarse"]
+    assert tells(out, "2 workers", "2 servers", "2 hosts", "busiest port: h")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["small.toml"]
 
 
@@ -157,17 +156,11 @@ def test_wrong_input_ends_with_2_and_says_what_is_wrong(
     assert not (scenario.parent / "runs").exists()
 
 
-def test_the_sources_of_printed_measurements_are_listed(call: Any) -> None:
-    status, out, _ = call("reproduce", "--list", "world")
+@pytest.mark.parametrize(("paper", "listed"), [("world", ("world-dlperf:", "(24 ")), ("p3", ("p3-fig7:", "4 "))])
+def test_the_names_of_a_paper_or_a_source_are_listed(call: Any, paper: str, listed: tuple[str, ...]) -> None:
+    status, out, _ = call("reproduce", "--list", paper)
     assert status == 0
-    assert "\n  world-dlperf: Frameworks' containers on 4 machines of 8 V100 (24 printed values)\n" in out
-    assert "geryon" not in out
-
-
-def test_the_names_of_a_paper_are_listed(call: Any) -> None:
-    status, out, _ = call("reproduce", "--list", "p3")
-    assert status == 0
-    assert "\n  p3-fig7: Bandwidth and throughput, 4 machines\n" in out
+    assert any(tells(line, *listed) for line in out.splitlines())
     assert "geryon" not in out
 
 
@@ -314,5 +307,6 @@ def test_help_cuts_no_word(call: Any, monkeypatch: pytest.MonkeyPatch, words: tu
     assert not [line for line in lines if "…" in line or (line.endswith("...") and not line.startswith("Usage: "))]
     if words[:1] == ("run",):
         said = " ".join(" ".join(lines).split())
-        assert "e.g. fabric.rate=25gbit; a list is swept: cluster.workers=[2,4]" in said
-        assert "tcp://10.0.0.1:8786, or the file that it wrote" in said
+        assert "fabric.rate=25gbit" in said
+        assert "cluster.workers=[2,4]" in said
+        assert "tcp://10.0.0.1:8786" in said

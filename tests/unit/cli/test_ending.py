@@ -19,6 +19,7 @@ from gradwire.cli import listing
 from gradwire.cli.ending import NO_READER
 from gradwire.faults import InputFault, InternalFault
 from tests.shared.command_line import gradwire_says
+from tests.shared.parts import tells
 
 
 @pytest.fixture
@@ -62,8 +63,8 @@ def test_a_bug_is_told_once_with_what_to_report_and_ends_with_4(ends_with: Any, 
     assert out == ""
     assert first.startswith(f"error ({InternalFault.at_fault}): ")
     assert said in first
-    assert "report this with the command, the lines below, and what `gradwire doctor` prints" in first
-    assert rest.startswith("Traceback (most recent call last):")
+    assert "`gradwire doctor`" in first
+    assert rest.startswith("Traceback")
     assert "test_ending.py" in rest
     assert err.count("error (") == 1
 
@@ -109,7 +110,7 @@ def test_a_thread_that_dies_is_a_bug_even_where_the_command_ends_well(
 
     status, _, err = ends_with(do)
     assert status == InternalFault.exit_status
-    assert "a thread of it ended with ZeroDivisionError" in err
+    assert tells(err, "thread", "ZeroDivisionError")
     assert err.count("error (") == err.count("Traceback") == 1
 
 

@@ -13,6 +13,7 @@ from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
 from gradwire.runs.ran_programs import executed_in
 from gradwire.runs.stored.run_folder import run_folder
+from tests.shared.parts import tells
 
 COUNTS: dict[str, Any] = {
     "bands": [{"port": "h1-eth0", "band": 1, "bytes_sent": 5000, "packets_sent": 4, "drops": 0}],
@@ -48,10 +49,8 @@ def run_in(folder: Path, summary: Any = SUMMARY, task: Any = None) -> Path:
 def test_what_the_network_carried_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     why(run_in(tmp_path / "run"), "", None, every=False)
     said = capsys.readouterr().out
-    assert "0.500000 s of virtual time" in said
-    assert "h1 ended with status 3" in said
-    assert "h1-eth0" in said
-    assert "1 of 4 TCP segments were sent again" in said
+    assert all(part in said for part in ("0.500000 s", "h1-eth0", "1 of 4"))
+    assert tells(said, "h1", "status 3")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +71,7 @@ def test_a_mininet_script_and_other_folders_are_told_apart(tmp_path: Path) -> No
     folder = run_in(tmp_path / "run", task={"script": "lab.py"})
     with pytest.raises(InputFault, match="a Mininet script"):
         executed_in(folder)
-    with pytest.raises(InputFault, match="no points of a scenario"):
+    with pytest.raises(InputFault, match="no points"):
         run_folder(folder)
     (folder / "scenario.toml").touch()
     assert executed_in(folder) is None

@@ -26,7 +26,7 @@ def test_what_it_writes_is_a_scenario_with_the_answers(call: Any, tmp_path: Path
     given = ("--rate", "40gbit", "--workers", "4", "--model", "vgg19", "--topology", topology)
     status, out, err = call("init", "first.toml", *given)
     assert (status, err) == (0, "")
-    assert "next: gradwire plan first.toml" in out
+    assert "gradwire plan first.toml" in out
     points = load_scenario(tmp_path / "first.toml", []).points
     assert {point.section.fabric.topology.value for point in points} == {topology}
     assert {(p.section.fabric.rate, p.section.cluster.workers, p.section.model.name) for p in points} == {

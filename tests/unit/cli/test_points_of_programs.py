@@ -13,6 +13,7 @@ from gradwire.datatypes.pauses import PAUSES_FILE, PauseEvents
 from gradwire.runs.stored.run_folder import folder_name, write_run_folder
 from gradwire.scenario.program_scenarios import programs_of
 from gradwire.vm.machines import Clock
+from tests.shared.parts import tells
 from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
 from tests.unit.runs.test_program_verdicts import paused, stored
 
@@ -59,7 +60,8 @@ def test_a_trace_has_each_pause(call: Any, point: Path) -> None:
     written = json.loads((point / "trace.json").read_text())
     named, begins, ends = written["traceEvents"]
     assert named["args"] == {"name": "network: pauses"}
-    assert begins["name"] == ends["name"] == "h1-eth0 is paused by s1-eth1, class 0"
+    assert begins["name"] == ends["name"]
+    assert tells(begins["name"], "h1-eth0", "s1-eth1", "class 0")
     assert (begins["ts"], ends["ts"]) == (1000.0, 1500.0)
     assert "iteration" not in written["otherData"]
 
@@ -68,29 +70,29 @@ def test_a_trace_has_each_pause(call: Any, point: Path) -> None:
 def test_programs_have_no_iterations(call: Any, point: Path, command: str) -> None:
     status, _, err = call(command, str(point.parents[1]), "10gbit", "--iteration", "1")
     assert status == 2
-    assert "--iteration 1: programs have no iterations" in " ".join(err.split())
+    assert tells(" ".join(err.split()), "--iteration 1:", "programs")
 
 
 def test_a_run_without_the_file_says_how_to_have_it(call: Any, point: Path) -> None:
     (point / PAUSES_FILE).unlink()
     status, _, err = call("trace", str(point.parents[1]), "10gbit")
     assert status == 2
-    assert "and the next `gradwire run` or `gradwire reproduce` runs it anew" in " ".join(err.split())
+    assert tells(" ".join(err.split()), "`gradwire run`", "`gradwire reproduce`")
 
 
 def test_pauses_of_another_network_are_refused(call: Any, point: Path) -> None:
     none = np.array([], dtype=np.int64)
     PauseEvents(("h9-eth0",), none, none, none, none).save(point / PAUSES_FILE)
     status, _, err = call("trace", str(point.parents[1]), "10gbit")
-    assert status == 4, "a file of this machine's own runs that is wrong is a defect of gradwire"
-    assert "its ports are not those of the network" in " ".join(err.split())
+    assert status == 4  # a file of this machine's own runs that is wrong is a defect of gradwire
+    assert "ports" in " ".join(err.split())
 
 
 def test_a_network_that_does_not_pause_has_no_trace_but_ports(call: Any, tmp_path: Path) -> None:
     made(tmp_path / "run", {**CONTENT, "fabric": {"rate": "10gbit"}})
     status, _, err = call("trace", str(tmp_path / "run"), "10gbit")
     assert status == 2
-    assert "of which a trace has the pauses of fabric.lossless" in " ".join(err.split())
+    assert "fabric.lossless" in err
     status, out, _ = call("why", str(tmp_path / "run"), "10gbit")
     assert status == 0
     assert "h1-eth0" in out

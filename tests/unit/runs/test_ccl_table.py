@@ -25,6 +25,7 @@ from gradwire.workloads.engines.nccl.duration import SOCKETS_S, Call, duration_s
 from gradwire.workloads.engines.nccl.pieces import divide
 from gradwire.workloads.engines.nccl.search import Machine
 from gradwire.workloads.engines.nccl.tables import Gpu
+from tests.shared.parts import in_order
 from tests.unit.workloads.engines.nccl.test_chooser import (
     A100,
     B200,
@@ -197,7 +198,7 @@ def test_counts_and_bandwidths_are_those_of_nccl_tests() -> None:
         15 / 16,
         1.0,
     ]
-    with pytest.raises(InputFault, match="less than one element"):
+    with pytest.raises(InputFault, match="one element"):
         row_of(comm, SLOW, ALL_REDUCE, 3, 4)
 
 
@@ -236,7 +237,7 @@ def test_wrong_sizes_are_refused(text: str) -> None:
 
 
 def test_wrong_collectives_are_refused() -> None:
-    with pytest.raises(InputFault, match="must be one of"):
+    with pytest.raises(InputFault, match=in_order("all-to-all", "all-reduce")):
         kind_of("all-to-all")
 
 

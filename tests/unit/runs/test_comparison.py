@@ -22,6 +22,7 @@ from gradwire.scenario.resolution.transport_fit import buffer_bytes
 from gradwire.scenario.schema import TransportSection
 from gradwire.workloads.strategy_registry import strategy_names
 from tests.shared.command_line import needs_no_kernel
+from tests.shared.parts import in_order, tells
 from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
 from tests.unit.runs.stored.test_named_run import replaying_job
 from tests.unit.runs.test_campaign import machine
@@ -38,7 +39,7 @@ SMALL = Question("alexnet", 2, Network("10gbit"))
 def test_every_strategy_of_the_catalogue_takes_part() -> None:
     assert {contender.strategy for contender in CONTENDERS} == set(strategy_names())
     assert [contender.strategy for contender in contenders()] == [contender.strategy for contender in CONTENDERS]
-    with pytest.raises(InputFault, match="strategy 'p4' is unknown"):
+    with pytest.raises(InputFault, match="'p4' is unknown"):
         contenders(["p4"])
 
 
@@ -93,18 +94,21 @@ def test_the_model_and_the_device_may_be_files(tmp_path: Path, monkeypatch: pyte
     asked = Question("mine/tiny.toml", 2, Network("10gbit"), device="mine/gpu.toml")
     assert asked.name == "compare-tiny-gpu-2-10gbit"
     compared = scenario(asked, "ring", "vanilla")
-    assert compared.title.startswith("tiny on 2 x my-gpu")
+    assert tells(compared.title, "tiny", "2 x my-gpu")
     assert {point.parameters["model"] for point in compared.points} == {"tiny"}
     assert Question("mine/tiny.toml", 2, Network("10gbit")).document()["model"]["device"] == "v100"
-    with pytest.raises(InputFault, match=r"model.name: .*none.toml: no such model file"):
+    with pytest.raises(InputFault, match=r"model.name: .*none.toml: "):
         Question("none.toml", 2, Network("10gbit")).document()
 
 
 def test_a_title_says_what_is_set() -> None:
-    assert settled().document()["title"] == "alexnet on 4 x k40, 10gbit"
-    assert settled("fabric.rate=25gbit", "model.name=vgg19").document()["title"] == "vgg19 on 4 x k40, 25gbit"
     nested = settled("fabric.oversubscription=4", "cluster.workers=8", leaf_spine=True)
-    assert nested.document()["title"] == "alexnet on 8 x k40, 10gbit, leaf/spine 4:1"
+    for question, parts in (
+        (settled(), ["alexnet", "4 x k40", "10gbit"]),
+        (settled("fabric.rate=25gbit", "model.name=vgg19"), ["vgg19", "4 x k40", "25gbit"]),
+        (nested, ["alexnet", "8 x k40", "10gbit", "leaf/spine 4:1"]),
+    ):
+        assert tells(question.document()["title"], *parts)
     assert settled("title=mine").document()["title"] == "mine"
 
 
@@ -157,7 +161,7 @@ def test_a_comparison_and_a_run_plan_the_same_point_where_their_settings_are_the
     ],
 )
 def test_what_the_line_up_decides_cannot_be_set(setting: str, key: str) -> None:
-    with pytest.raises(InputFault, match=f"--set {key}: `gradwire compare` decides this itself"):
+    with pytest.raises(InputFault, match=f"--set {key}: `gradwire compare`"):
         settled(setting).document()
 
 
@@ -174,10 +178,10 @@ def test_options_are_varied_for_those_that_have_them(tmp_path: Path) -> None:
         ("vanilla", {}, 2),
     ]
     assert [ready.point for ready in prepared] == list(comparison.points)
-    assert comparison.left_out == {
-        "ring with buffer_bytes": "no option 'buffer_bytes': takes part as it is",
-        "vanilla with wire": "no option 'wire': takes part as it is",
-        "vanilla with buffer_bytes": "no option 'buffer_bytes': takes part as it is",
+    assert {name: reason.partition(":")[0] for name, reason in comparison.left_out.items()} == {
+        "ring with buffer_bytes": "no option 'buffer_bytes'",
+        "vanilla with wire": "no option 'wire'",
+        "vanilla with buffer_bytes": "no option 'buffer_bytes'",
     }
     assert (
         question.name
@@ -226,7 +230,7 @@ def test_what_cannot_win_by_its_estimate_is_left_out(tmp_path: Path) -> None:
     assert [ready.point.section.strategy.name for ready in prepared] == ["ring", "halving-doubling"]
     assert [point.section.strategy.name for point in comparison.points] == ["ring", "halving-doubling"]
     (reason,) = comparison.left_out.values()
-    assert re.fullmatch(r"not run: estimated at [\d.]+ s per iteration, 1\.\d\d times the least of all", reason)
+    assert re.match(r"not run: .* [\d.]+ s .*, 1\.\d\d times", reason)
     _, all_run = plan_comparison(question, chosen, 2, tmp_path)
     assert len(all_run) == len(chosen)
 
@@ -239,22 +243,22 @@ def test_what_cannot_run_is_left_out_with_its_reason(tmp_path: Path) -> None:
     assert [ready.point.section.strategy.name for ready in prepared] == ["ring"]
     assert "power of two" in comparison.left_out["butterfly"]
     assert "--leaf-spine" in comparison.left_out["hierarchical-ring"]
-    with pytest.raises(InputFault, match=r"no strategy can run: .*power of two"):
+    with pytest.raises(InputFault, match=in_order("no strategy", "power of two")):
         plan_comparison(question, contenders(["butterfly"]), 2, tmp_path)
 
 
 def test_what_is_wrong_for_all_is_said_without_what_one_lacks_besides(tmp_path: Path) -> None:
     question = Question("alexnet", 4, Network("10gbit"), device="k04")
-    with pytest.raises(InputFault, match="'k04' is not known") as raised:
+    with pytest.raises(InputFault, match="'k04'") as raised:
         plan_comparison(question, contenders(["ring", "hierarchical-ring"]), 2, tmp_path)
     assert "--leaf-spine" not in str(raised.value)
 
 
 def test_strategies_are_ranked_at_one_setting() -> None:
-    with pytest.raises(InputFault, match=r"--set cluster.workers: strategies are ranked at one setting"):
+    with pytest.raises(InputFault, match=in_order("--set cluster.workers:", "one setting")):
         scenario(Question("alexnet", 2, Network("10gbit"), settings=("cluster.workers=[2,4]",)), "ring")
     document = {**lineup(SMALL.document(), contenders(["ring"]), 2), "sweep": {"fabric.rate": ["1gbit", "2gbit"]}}
-    with pytest.raises(InputFault, match='chart = "ranking" ranks strategies at one setting'):
+    with pytest.raises(InputFault, match=in_order('chart = "ranking"', "one setting")):
         resolve(document, "test", "test")
 
 
@@ -300,8 +304,8 @@ def test_a_comparison_runs_reports_and_resumes(call: Any, monkeypatch: pytest.Mo
     status, out, err = call(*words)
     assert (status, err) == (0, "")
     folder = tmp_path / "runs" / "compare-alexnet-3-10gbit"
-    assert "butterfly left out here: cluster.workers = 3: butterfly pairs workers" in out
-    assert "On this network ring is fastest" in out
+    assert tells(out, "butterfly left out", "cluster.workers = 3:")
+    assert "ring is fastest" in out
     assert len(list((folder / "points").iterdir())) == 3
     for name in ("report.html", "chart.png", "chart.svg", "points.csv", "table.md"):
         assert (folder / name).stat().st_size > 0

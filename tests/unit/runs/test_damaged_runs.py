@@ -13,6 +13,7 @@ from gradwire.faults import MachineFault
 from gradwire.runs.launch.place import writing
 from gradwire.runs.stored.symbolic_links import store_folder
 from gradwire.vm.kernel import CACHE_VARIABLE
+from tests.shared.parts import tells
 from tests.unit.cli.test_command_line import SCENARIO
 from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
 from tests.unit.runs.stored.test_named_run import folder as folder  # noqa: PLC0414
@@ -44,8 +45,7 @@ def test_a_truncated_file_of_a_point_is_named(
 ) -> None:
     (point / name).write_bytes((point / name).read_bytes()[:size])
     message = error_of(call, command, str(folder), *READERS[command])
-    assert f"{point / name}: is damaged" in message
-    assert f"remove the folder {point}, and the next `gradwire run`" in message
+    assert tells(message, f"{point / name}: is damaged", f"remove the folder {point}", "`gradwire run`")
 
 
 @pytest.mark.parametrize("command", ["report", "why"])
@@ -54,9 +54,7 @@ def test_a_file_of_another_version_is_said_to_be_one(
     call: Any, folder: Path, point: Path, command: str, name: str
 ) -> None:
     (point / name).write_text('{"plans": [], "agents": []}')
-    assert f"{point / name}: was made by another version of gradwire" in error_of(
-        call, command, str(folder), *READERS[command]
-    )
+    assert tells(error_of(call, command, str(folder), *READERS[command]), f"{point / name}:", "another version")
 
 
 @pytest.mark.parametrize("stand_in", ["zero", "pipe", "another", "folder", "huge"])
@@ -97,7 +95,7 @@ def test_a_damaged_point_of_the_store_is_named_where_it_is_kept(
     kept = point.rename(store_folder() / "0123456789abcdef")
     point.symlink_to(kept)
     (kept / "record.json").write_text("")
-    assert f"remove the folder {kept}, and" in error_of(call, "why", str(folder), POINT)
+    assert f"the folder {kept}, and" in error_of(call, "why", str(folder), POINT)
 
 
 @pytest.mark.parametrize("text", ['{"valid": tr', "{}", None])
@@ -116,8 +114,7 @@ def test_a_verdict_that_cannot_be_read_is_judged_again(call: Any, folder: Path, 
 def test_a_scenario_that_cannot_be_read(call: Any, folder: Path, command: str, text: str) -> None:
     (folder / "scenario.toml").write_text(text, encoding="latin-1")
     message = error_of(call, command, str(folder), *READERS[command])
-    assert str(folder / "scenario.toml") in message
-    assert f"`gradwire run` of the scenario with --out {folder} writes it anew" in message
+    assert tells(message, folder / "scenario.toml", "`gradwire run`", f"--out {folder}")
 
 
 @pytest.mark.parametrize("text", ['{"name": ', "{}x", '{"hour": 1}', "[]"])
@@ -137,10 +134,10 @@ def test_a_report_writes_its_rows_again(call: Any, folder: Path, point: Path) ->
 def test_a_trace_goes_to_a_file(call: Any, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     words = ("trace", str(folder), POINT, "--out")
-    assert f"--out {tmp_path}: is a folder; give a file" in error_of(call, *words, str(tmp_path))
-    assert "file: is a file, where a folder is wanted" in error_of(call, *words, str(tmp_path / "file" / "trace.json"))
+    assert f"--out {tmp_path}: is a folder" in error_of(call, *words, str(tmp_path))
+    assert "file: is a file" in error_of(call, *words, str(tmp_path / "file" / "trace.json"))
     # Root may write anywhere, so the message is that of the system, which cannot create anything there.
-    refusal = "/proc/nope: cannot be written" if os.geteuid() == 0 else "/proc: may not be written"
+    refusal = "/proc/nope: cannot" if os.geteuid() == 0 else "/proc: may not"
     assert refusal in error_of(call, *words, "/proc/nope/x.json")
 
 
@@ -155,18 +152,18 @@ def test_a_trace_goes_to_a_file(call: Any, folder: Path, tmp_path: Path) -> None
 def test_a_run_goes_to_a_folder(call: Any, tmp_path: Path, words: list[str], out: str) -> None:
     (tmp_path / "small.toml").write_text(SCENARIO)
     (tmp_path / "file").write_text("")
-    assert "file: is a file, where a folder is wanted; give another --out" in error_of(call, *words, "--out", out)
+    assert tells(error_of(call, *words, "--out", out), "file: is a file", "--out")
 
 
 @pytest.mark.parametrize("out", ["file", "/proc/nope"])
 def test_a_reproduction_that_could_not_be_written_does_not_begin(call: Any, tmp_path: Path, out: str) -> None:
     (tmp_path / "file").write_text("")
-    assert f"{out}: cannot be written" in error_of(call, "reproduce", "geryon-fig5", "--out", out)
+    assert f"{out}: cannot" in error_of(call, "reproduce", "geryon-fig5", "--out", out)
 
 
 def test_a_full_disk_is_the_machines_fault(tmp_path: Path) -> None:
     with (
-        pytest.raises(MachineFault, match=r"report.html: cannot be written: No space left .*; make room"),
+        pytest.raises(MachineFault, match=r"report.html: .*No space left"),
         writing(tmp_path),
     ):
         raise OSError(errno.ENOSPC, "No space left on device", "report.html")

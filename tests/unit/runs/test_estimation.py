@@ -17,6 +17,7 @@ from gradwire.runs import estimation
 from gradwire.runs.compiling import many_points as shared_plans
 from gradwire.runs.compiling.ideal_times import HELD_S, fluid_times, held_rule
 from gradwire.runs.estimation import (
+    MODEL_NOT_RUN,
     estimate_points,
 )
 from gradwire.scenario.loading import Scenario, resolve
@@ -24,6 +25,7 @@ from gradwire.scenario.resolution.compilation import compile_plans, compile_poin
 from gradwire.scenario.resolution.transport_fit import buffer_bytes
 from gradwire.workloads import plan_size
 from tests.shared.command_line import gradwire_says
+from tests.shared.parts import in_order
 
 TEXT = """
 title = "small"
@@ -151,7 +153,7 @@ def test_what_is_too_large_is_told_before_anything_is_estimated(monkeypatch: pyt
     monkeypatch.setattr(plan_size, "MOST_OPS", max(ops) - 1)
     monkeypatch.setattr(estimation, "fluid_times", None)
     monkeypatch.setattr(estimation, "_PLANS", shared_plans.SharedPlans())
-    with pytest.raises(InputFault, match=r"test: the plan of 'ring' has "):
+    with pytest.raises(InputFault, match=in_order("test:", "'ring'", "ops")):
         estimate_points(swept.points, jobs=1)
 
 
@@ -168,7 +170,7 @@ def test_the_command_prints_a_table_and_writes_the_rows(
     rows = file.with_suffix(".csv")
     status, out, err = gradwire_says(monkeypatch, capsys, "estimate", str(file), "--out", str(rows), "--jobs", "1")
     assert status == 0, err
-    assert "A model, not a run" in out
+    assert MODEL_NOT_RUN.partition(".")[0] in out
     assert f"rows: {rows}" in out
     assert len(rows.read_text().splitlines()) == 7
 
@@ -186,7 +188,7 @@ def test_a_wrong_rule_is_refused(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, _, err = gradwire_says(monkeypatch, capsys, "estimate", str(file), "--send-ends", "never")
-    assert (status, "it must be departure or buffered" in err) == (2, True)
+    assert (status, "departure or buffered" in err) == (2, True)
 
 
 def test_faults_have_no_part_in_an_estimate_which_says_so(
@@ -207,8 +209,8 @@ def test_what_drops_marks_and_jitters_is_named(
     keys = ["--set=fabric.loss=0.001", "--set=fabric.link.h2.jitter=1ms", "--set=fabric.link.h2.loss=0.01"]
     _, out, _ = gradwire_says(monkeypatch, capsys, "estimate", str(file), *keys, "--json")
     dropped, jittered = json.loads(out)["warnings"]
-    assert dropped.endswith('estimates are as if fabric.link."h2".loss, fabric.loss were not set')
-    assert jittered == "an ideal network has no jitter: estimates have the mean delay of each link"
+    assert 'fabric.link."h2".loss, fabric.loss' in dropped
+    assert "jitter" in jittered
 
 
 def small_far(**sections: dict[str, Any]) -> Scenario:
@@ -240,5 +242,5 @@ def test_copies_on_links_of_different_delays_are_said_to_be_estimated_roughly() 
         "strategy": {"name": "multicast-ps"},
     }
     (told,) = estimate_points(small_far(cluster={"workers": 4, "servers": 1}, **document).points, jobs=1)
-    assert told.left_out.startswith("copies of a multicast pass all links at once")
-    assert "Not in them: copies of a multicast" in estimates_table("", [told], 1.0).foot
+    assert "multicast" in told.left_out
+    assert told.left_out in estimates_table("", [told], 1.0).foot

@@ -26,6 +26,7 @@ from gradwire.scenario.loading import load_scenario
 from gradwire.vm.machines import Clock
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.strategy_registry import strategy as known_strategy
+from tests.shared.parts import tells
 from tests.unit.cli.test_command_line import SCENARIO
 
 FIGURES = Path(__file__).parents[3] / "benchmarks" / "performance" / "figures.json"
@@ -90,10 +91,9 @@ def test_time_left_follows_what_points_took(tmp_path: Path) -> None:
 
 
 def test_it_is_announced_in_one_line(tmp_path: Path) -> None:
-    assert announcement([], 2) == "nothing to run: all points are there already; `gradwire run --fresh` runs them again"
-    line = announcement(runs(tmp_path, "run.seed=[1,2,3]"), 2)
-    assert line.startswith("3 points to run, 2 at a time: about ")
-    assert line.endswith("with up to 3,072 MiB of memory each")
+    assert tells(announcement([], 2), "nothing to run", "`gradwire run --fresh`")
+    (line,) = announcement(runs(tmp_path, "run.seed=[1,2,3]"), 2).splitlines()
+    assert tells(line, "3 points", "2 at a", "3,072 MiB")
 
 
 @pytest.mark.parametrize(
@@ -106,19 +106,19 @@ def test_durations_in_words(duration_s: float, words: str) -> None:
 def test_a_limit_that_is_too_short_and_a_model_that_is_too_large_are_warned_of(tmp_path: Path) -> None:
     assert list(warnings(runs(tmp_path))) == []
     (too_short,) = warnings(runs(tmp_path, "run.time_limit=1s"))
-    assert "run.time_limit is 1 s" in too_short
+    assert tells(too_short, "run.time_limit", "1 s")
     large = runs(tmp_path, "model.name=gpt2-xl", "model.iteration_time=1s", "run.seed=[1,2]")
     (too_large,) = warnings(large)
-    assert too_large.startswith("gpt2-xl: weights, gradients and momentum take 18.7 GB in fp32, but k40 has 12 GiB")
+    assert tells(too_large, "gpt2-xl:", "18.7 GB", "fp32", "k40", "12 GiB")
 
 
 def test_windows_that_do_not_fill_paths_are_warned_of_once(tmp_path: Path) -> None:
     far = [f'fault.far{host}={{kind="delay",link="h{host}",delay="2ms"}}' for host in (1, 2)]
     assert list(warnings(runs(tmp_path, *far))) == []
     (small,) = warnings(runs(tmp_path, *far, "transport.buffer=64KiB", "run.seed=[1,2]"))
-    assert " and 1 more: transport.buffer = 64KiB is too little for the links' delays" in small
+    assert tells(small, "1 more:", "transport.buffer = 64KiB")
     (crowded,) = warnings(runs(tmp_path, *far, "transport.buffer=2000MiB", "run.memory_mb=512"))
-    assert "connections whose buffers have 2000MiB each (transport.buffer) may together hold" in crowded
+    assert "2000MiB each (transport.buffer)" in crowded
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,7 @@ from gradwire.scenario.program_scenarios import programs_of
 from gradwire.vm.kernel_death import STOPPED, Cause, KernelFault
 from gradwire.vm.machines import Clock
 from tests.shared.command_line import needs_no_kernel
+from tests.shared.parts import tells
 from tests.unit.runs.test_program_verdicts import REPORT
 
 SCENARIO = {
@@ -72,7 +74,7 @@ def test_what_came_to_its_end_does_not_run_again(monkeypatch: pytest.MonkeyPatch
     first, ran, shown = run(monkeypatch, tmp_path, leave_summary)
     assert [one.valid for one in first] == [True, True]
     assert ran == [each.folder.name for each in planned(tmp_path)]
-    assert shown.count("0.010000 s of virtual time, 0 rows of figures (6 s of wall time)") == 2
+    assert len(re.findall(r"0\.010000 s .*0 rows .*\(6 s ", shown)) == 2
     again, ran, shown = run(monkeypatch, tmp_path, leave_summary)
     assert ([one.reused for one in again], ran) == ([True, True], [])
     assert shown.count("(already there)") == 2
@@ -108,7 +110,7 @@ def test_a_summary_that_was_changed_is_no_result(monkeypatch: pytest.MonkeyPatch
     point = planned(tmp_path)[0]
     summary = point.folder / SUMMARY_FILE
     summary.write_text(summary.read_text().replace("6.0", "5.0"))
-    with pytest.raises(InputFault, match=r"summary\.json: was made by another version of gradwire, or changed"):
+    with pytest.raises(InputFault, match=r"summary\.json: .*changed"):
         judge_stored(point.stored, point.point)
 
 
@@ -125,11 +127,11 @@ def test_a_point_whose_machine_was_stopped_says_so_in_its_result_and_its_report(
 
     done, _, shown = run(monkeypatch, tmp_path, machine)
     assert [one.completion and one.completion.stopped for one in done] == [1, 1]
-    assert shown.count("(6 s of wall time, begun 2 times)") == 2
+    assert shown.count("begun 2 times)") == 2
     scenario = programs_of(SCENARIO)
     write_run_folder(tmp_path, scenario.document, Clock())
     work_of_scenario(scenario).write_report(scenario, done, tmp_path, tmp_path)
-    assert "stopped by a signal and run anew from the start, 2 points: 1gbit" in (tmp_path / "report.html").read_text()
+    assert tells((tmp_path / "report.html").read_text(), "by a signal", "2 points: 1gbit")
 
 
 def test_scenarios_side_by_side_have_a_folder_and_a_report_each_and_lines_that_say_whose_they_are(
@@ -154,7 +156,7 @@ def test_scenarios_side_by_side_have_a_folder_and_a_report_each_and_lines_that_s
         assert {"report.html", "points.csv", "scenario.toml"} <= {path.name for path in (tmp_path / name).iterdir()}
     assert isinstance(screen.results.file, io.StringIO)
     shown = screen.results.file.getvalue()
-    assert "2 points to run, 2 at a time" in shown
+    assert tells(shown, "2 points", "2 at a")
     assert all(f"✓ {name}: " in shown for name in names)
 
 

@@ -11,6 +11,7 @@ from gradwire.faults import InputFault
 from gradwire.programs.commands import command_defect
 from gradwire.runs.planned_programs import PlannedPrograms, plan_programs
 from gradwire.runs.program_work import _request
+from tests.shared.parts import in_order, tells
 from tests.shared.program_scenario_files import load_programs
 
 TEXT = """
@@ -90,14 +91,14 @@ def test_what_a_shell_can_execute_is_taken(command: str) -> None:
 
 
 def test_what_nobody_can_execute_is_refused_before_anything_boots(here: Path) -> None:
-    assert command_defect("nonesuch -x") == "nonesuch: no such program on the PATH; install it, or give its path"
-    assert command_defect("./none.sh") == "./none.sh: no such program on the PATH; install it, or give its path"
-    assert command_defect("echo 'x") == "No closing quotation: echo 'x"
+    assert command_defect("nonesuch -x").startswith("nonesuch: no such program")
+    assert command_defect("./none.sh").startswith("./none.sh: no such program")
+    assert tells(command_defect("echo 'x"), "quotation", "echo 'x")
     foreign = here / "foreign"
     foreign.write_bytes(b"\x7fELF\x02\x01" + bytes(12) + b"\xb7\x00")
     foreign.chmod(0o755)
-    assert "is built for AArch64" in command_defect(str(foreign))
-    with pytest.raises(InputFault, match=r"own\.toml: program\.own\.command: nonesuch: no such program"):
+    assert "for AArch64" in command_defect(str(foreign))
+    with pytest.raises(InputFault, match=in_order("own.toml:", "program.own.command:", "nonesuch:")):
         planned(here, "program.own.command=nonesuch")
     assert not (here / "runs").exists()
 
@@ -106,7 +107,7 @@ def test_programs_do_not_start_where_the_kernel_has_folders_of_its_own(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir("/proc")
-    with pytest.raises(InputFault, match="is not seen in the kernel"):
+    with pytest.raises(InputFault, match="/proc"):
         planned(here)
 
 
@@ -137,6 +138,6 @@ def test_files_of_the_kernels_own_do_not_count(here: Path) -> None:
 def test_what_is_no_name_of_a_file_is_none(here: Path) -> None:
     script = "print(1);" * 100
     assert planned(here, f"program.own.command=python3 -c '{script}'").key
-    assert command_defect("x" * 200_000).endswith("no such program on the PATH; install it, or give its path")
-    with pytest.raises(InputFault, match=r"program\.own\.arguments\.size: has a NUL character"):
+    assert "no such program" in command_defect("x" * 200_000)
+    with pytest.raises(InputFault, match=r"program\.own\.arguments\.size: .*NUL"):
         planned(here, 'program.own.arguments.size="\\u0000"')

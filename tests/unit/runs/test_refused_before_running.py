@@ -13,6 +13,7 @@ from gradwire.runs.planned import plan_runs, virtual_clock
 from gradwire.scenario.loading import Scenario, load_scenario
 from gradwire.vm.machines import Clock
 from gradwire.workloads import plan_size
+from tests.shared.parts import in_order
 
 TEXT = """
 title = "A test"
@@ -35,9 +36,7 @@ def scenario(folder: Path, *settings: str) -> Scenario:
 
 def test_logs_that_would_not_fit_in_memory_are_refused_and_what_fits_is_said(tmp_path: Path) -> None:
     loaded = scenario(tmp_path, "run.iterations=1000000", "run.memory_mb=512")
-    with pytest.raises(
-        InputFault, match=r"a\.toml: run\.iterations = 1000000: .* take at most (\d+|\d+,\d+) iterations"
-    ) as refused:
+    with pytest.raises(InputFault, match=in_order("a.toml: run.iterations = 1000000:", "at most")) as refused:
         plan_runs(loaded.points, tmp_path, Clock())
     most = int(str(refused.value).partition("at most ")[2].split(" ")[0].replace(",", ""))
     (fits,) = plan_runs(scenario(tmp_path, f"run.iterations={most}", "run.memory_mb=512").points, tmp_path, Clock())
@@ -48,9 +47,7 @@ def test_logs_that_would_not_fit_in_memory_are_refused_and_what_fits_is_said(tmp
 
 def test_a_plan_that_grows_too_large_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_size, "MOST_OPS", 20)
-    with pytest.raises(
-        InputFault, match=r"a\.toml: the plan of 'ring' has [0-9,]+ ops, and may have 20: take fewer workers"
-    ):
+    with pytest.raises(InputFault, match=r"a\.toml: .*'ring' .*[0-9,]+ ops, .*20: "):
         plan_runs(scenario(tmp_path, "cluster.workers=8").points, tmp_path, Clock())
 
 

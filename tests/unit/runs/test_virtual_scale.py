@@ -8,6 +8,7 @@ from gradwire.network.fabric import Fabric
 from gradwire.runs.planned import scale_warning, virtual_clock
 from gradwire.scenario.loading import Point, resolve
 from gradwire.workloads.stand_in import scaled_fabric, virtual_scale
+from tests.shared.parts import tells
 
 DOCUMENT = {
     "title": "all hosts send at once",
@@ -34,10 +35,7 @@ def test_all_points_of_a_scenario_share_one_scale() -> None:
     both = points(8, 32)
     clock = virtual_clock(both)
     assert clock.scale == 2
-    assert "32 hosts at 200 Gbit/s" in scale_warning(both, clock)
-    assert "divided by 2, which leaves their times as they are, but for bursts, which last longer" in scale_warning(
-        both, clock
-    )
+    assert tells(scale_warning(both, clock), "32 hosts", "200 Gbit/s", "divided by 2", "bursts")
 
 
 def test_bursts_stay_as_large_on_the_virtual_clock() -> None:

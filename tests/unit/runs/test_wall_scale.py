@@ -10,6 +10,7 @@ from gradwire.faults import MachineFault
 from gradwire.inside.wall_scale_job import Carried
 from gradwire.network.fabric import Fabric
 from gradwire.runs.wall_scale import HOLD_S, Measure, choose_scale
+from tests.shared.parts import in_order, tells
 
 
 def machine(carries_bps: float, asked: list[tuple[float, float]]) -> Measure:
@@ -30,7 +31,7 @@ def test_the_machine_carries_what_is_chosen_and_was_tried_for_long(carries_bps: 
     assert 8 * 1e10 / chosen.number <= carries_bps
     assert asked[-1] == (1e10 / chosen.number, HOLD_S)
     assert all(later <= earlier for (earlier, _), (later, _) in pairwise(asked))
-    assert f"divided by {chosen.number}: 8 hosts sent" in chosen.announcement()
+    assert tells(chosen.announcement(), f"divided by {chosen.number}:", "8 hosts")
 
 
 def test_no_more_is_divided_than_needed() -> None:
@@ -39,10 +40,10 @@ def test_no_more_is_divided_than_needed() -> None:
 
 
 def test_a_machine_that_carries_nothing_is_told() -> None:
-    with pytest.raises(MachineFault, match=r"does not carry 8 hosts at any rate.*--clock virtual"):
+    with pytest.raises(MachineFault, match=in_order("8 hosts", "--clock virtual")):
         choose_scale([Fabric(8, 1e10)], machine(1e5, []))
 
 
 def test_a_machine_whose_threads_are_always_busy_is_told() -> None:
-    with pytest.raises(MachineFault, match="keep other work off it"):
+    with pytest.raises(MachineFault, match="other work"):
         choose_scale([Fabric(8, 1e10)], lambda *_: Carried(1.0, 1.0, 0.5, 2.0))

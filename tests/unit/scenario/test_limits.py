@@ -16,6 +16,7 @@ from gradwire.scenario.limits import MOST_PARTS, refuse_long_keys, refuse_too_mu
 from gradwire.scenario.loading import load_scenario, scenario_of
 from gradwire.scenario.resolution.networks import graph_of
 from gradwire.scenario.sections.fabric import FabricSection
+from tests.shared.parts import in_order, tells
 
 SOUND: dict[str, Any] = {
     "title": "small",
@@ -78,14 +79,14 @@ def test_as_many_layers_as_may_be_are_taken() -> None:
 def test_points_are_not_made_where_they_have_too_many_values_together() -> None:
     document = with_value("model.layers", layers(1_000))
     document["sweep"] = {"run.seed": list(range(2_000))}
-    with pytest.raises(InputFault, match=r"makes 2,000 points, which have 1[0-9],[0-9]{3},[0-9]{3} values together"):
+    with pytest.raises(InputFault, match=r"2,000 points, .* 1[0-9],[0-9]{3},[0-9]{3} values"):
         scenario_of(document)
 
 
 def test_a_key_of_many_parts_is_refused_before_it_is_read(tmp_path: Path) -> None:
     for key in (".".join(["a"] * 100_000), " . ".join(['"a b"'] * 100), f"[{'.'.join(['a'] * 100)}]"):
         (tmp_path / "a.toml").write_text(f"title = 'x'\n{key} = 1\n")
-        with pytest.raises(InputFault, match=f"line 2 has a key of more than {MOST_PARTS} parts"):
+        with pytest.raises(InputFault, match=in_order("line 2", f"more than {MOST_PARTS} parts")):
             load_scenario(tmp_path / "a.toml")
     refuse_long_keys(
         "about = 'A sentence. Another. " + "And one more, with words. " * 1_000 + "'\nversion = '1.2.3.4'\n"
@@ -112,7 +113,7 @@ def test_a_long_key_of_many_values_is_not_copied_for_each() -> None:
 
 def test_links_of_a_dragonfly_are_counted_before_they_are_made() -> None:
     shape = {"rate": "1gbit", "topology": "dragonfly", "groups": 256, "routers": 1, "global_links": 1024}
-    with pytest.raises(InputFault, match=r"fabric\.topology = 'dragonfly': has 33,423,360 links"):
+    with pytest.raises(InputFault, match=in_order("fabric.topology = 'dragonfly':", "33,423,360 links")):
         graph_of(FabricSection.model_validate(shape), 4, {})
 
 
@@ -126,8 +127,7 @@ def test_a_tensor_has_few_axes_and_no_more_parameters_than_any() -> None:
 
 def test_a_network_has_no_more_links_between_switches_than_can_be_built() -> None:
     shape = Shape(1024, 1e9, Topology.LEAF_SPINE, leaves=1024, spines=1024)
-    assert list(shape.shape_defects()) == [
-        f"fabric.spines = 1024: makes 1,048,576 links between switches; must be at most {MOST_TRUNKS:,}"
-    ]
+    (defect,) = shape.shape_defects()
+    assert tells(defect, "fabric.spines = 1024:", "1,048,576 links", f"at most {MOST_TRUNKS:,}")
     largest = Shape(1024, 1e9, Topology.FAT_TREE, leaves=8, spines=8, pods=16, cores=64)
     assert list(largest.shape_defects()) == []

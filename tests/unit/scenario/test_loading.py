@@ -232,15 +232,24 @@ def test_what_is_wrong_is_refused_with_what_would_be_right(settings: list[str], 
         assert words in message
 
 
-def test_defects_of_the_file_itself() -> None:
-    assert "test.toml: title: missing" in refusal(text=MINIMAL.replace('title = "A test"', ""))
-    assert "test.toml: model: missing" in refusal(text='title = "x"\n')
-    assert "did you mean 'metric'? Known here: where, metric" in refusal(
-        text=MINIMAL + '[[printed]]\nwhere = {}\nmetrik = "x"\nvalue = 1\nsource = "x"\n'
-    )
-    assert "sweep: must be a table" in refusal(text="sweep = 3\n" + MINIMAL)
-    assert "sweep.cluster.workers = 3" in refusal(text=MINIMAL + '[sweep]\n"cluster.workers" = 3\n')
-    assert "strategy.nmae: unknown key" in refusal(text=MINIMAL + '[sweep]\n"strategy.nmae" = ["x"]\n')
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (MINIMAL.replace('title = "A test"', ""), "title: missing"),
+        ('title = "x"\n', "model: missing"),
+        (
+            MINIMAL + '[[printed]]\nwhere = {}\nmetrik = "x"\nvalue = 1\nsource = "x"\n',
+            "printed.0.metrik: unknown key; did you mean 'metric'?",
+        ),
+        ("sweep = 3\n" + MINIMAL, "sweep: must be a table"),
+        (MINIMAL + '[sweep]\n"cluster.workers" = 3\n', "sweep.cluster.workers = 3"),
+        (MINIMAL + '[sweep]\n"strategy.nmae" = ["x"]\n', "sweep.strategy.nmae: unknown key"),
+        (MINIMAL + '[[cases]]\n"run.seed" = []\n', "sweep.run.seed: "),
+        (MINIMAL + '[[cases]]\n"run.seed" = 1\n', "cases.0.run.seed = 1"),
+    ],
+)
+def test_defects_of_the_file_itself(text: str, said: str) -> None:
+    assert f"test.toml: {said}" in refusal(text=text)
 
 
 def test_every_defect_is_named_at_once() -> None:
@@ -279,8 +288,8 @@ def test_own_forward_time_and_its_source() -> None:
     settings = ["model.forward_time=100ms", "model.forward_time_source=profiled"]
     job = compile_point(scenario(MINIMAL, *settings).points[0].section).job
     assert sum(job.compute.forward_s) == pytest.approx(0.1)
-    assert job.compute.source.startswith("forward pass of 0.1 s: profiled; backward pass: ")
-    assert "leave out one of them" in refusal(*settings, "model.iteration_time=1s")
+    assert "0.1 s: profiled; " in job.compute.source
+    assert "model.forward_time: an iteration_time" in refusal(*settings, "model.iteration_time=1s")
     assert "adds modules" in refusal("model.modules_device=k40")
 
 
@@ -340,11 +349,6 @@ transport.unsent = ["256KB"]
     assert [p.section.transport.unsent for p in found.points] == [None] * 4 + [256_000] * 4
     again = resolve(tomllib.loads(tomli_w.dumps(found.document)), "test.toml", "test")
     assert again.points == found.points
-
-
-def test_an_empty_or_wrong_case_is_refused() -> None:
-    assert "sweep.run.seed: the list of values is empty" in refusal(text=MINIMAL + '[[cases]]\n"run.seed" = []\n')
-    assert "cases.0.run.seed = 1" in refusal(text=MINIMAL + '[[cases]]\n"run.seed" = 1\n')
 
 
 def test_ports_to_capture_are_given_as_a_list_or_in_one_text() -> None:

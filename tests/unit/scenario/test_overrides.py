@@ -137,7 +137,7 @@ def test_what_cannot_be_set_is_refused(setting: str, said: str) -> None:
 
 
 def test_a_file_whose_cases_are_no_tables_is_refused_whatever_is_set() -> None:
-    with pytest.raises(InputFault, match="cases: must be a table of keys with lists"):
+    with pytest.raises(InputFault, match="cases: must be"):
         document("cases = [3]\n" + MINIMAL, "run.seed=2")
 
 

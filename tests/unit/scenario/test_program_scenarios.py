@@ -10,6 +10,7 @@ from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
 from gradwire.scenario.loading import load_scenario, scenario_of
 from gradwire.scenario.program_scenarios import programs_of
+from tests.shared.parts import in_order, tells
 from tests.shared.program_scenario_files import load_programs
 
 TEXT = """
@@ -62,10 +63,7 @@ def test_settings_replace_values_and_sweeps(tmp_path: Path) -> None:
     assert [point.parameters["size"] for point in scenario.points] == ["1", "2", "3"]
     assert {point.parameters["rate"] for point in scenario.points} == {"25gbit"}
     assert scenario.points[0].hosts_of(scenario.points[0].section.program["client"]) == [0, 1, 2, 3]
-    assert (
-        scenario.title
-        == "Flows, with fabric.rate = 25gbit, program.client.arguments.size = 1 or 2 or 3, program.client.hosts = all"
-    )
+    assert tells(scenario.title, "Flows", "fabric.rate = 25gbit", "size = 1 or 2 or 3", "hosts = all")
 
 
 @pytest.mark.parametrize(
@@ -101,16 +99,16 @@ def test_what_is_wrong_is_named_with_what_would_be_right(tmp_path: Path, setting
 
 
 def test_a_programs_name_has_to_suit_a_file(tmp_path: Path) -> None:
-    with pytest.raises(InputFault, match=r"program\.\.\./client: a name has letters"):
+    with pytest.raises(InputFault, match=r"program\.\.\./client: a name"):
         load_programs(
             scenario_file(tmp_path, TEXT.replace("[program.client]", '[program."../client"]').split("[sweep]")[0])
         )
 
 
 def test_what_reads_plans_says_that_there_are_none(tmp_path: Path) -> None:
-    with pytest.raises(InputFault, match="has programs, which have no plan"):
+    with pytest.raises(InputFault, match=in_order("programs", "no plan")):
         load_scenario(scenario_file(tmp_path))
-    with pytest.raises(InputFault, match="has programs, which have no plan"):
+    with pytest.raises(InputFault, match=in_order("programs", "no plan")):
         scenario_of({"title": "x", "program": {}})
 
 
@@ -135,7 +133,8 @@ def test_a_network_that_is_not_there_is_one_message(tmp_path: Path) -> None:
     with pytest.raises(InputFault) as refused:
         load_programs(scenario_file(tmp_path, ON_A_GRAPH))
     path = tmp_path / "flows.toml"
-    assert str(refused.value) == f"{path}: fabric.file: {tmp_path / 'lab.json'}: no such network file"
+    assert str(refused.value).startswith(f"{path}: fabric.file: {tmp_path / 'lab.json'}: ")
+    assert "\n" not in str(refused.value)
 
 
 CONTENT = {
@@ -173,5 +172,5 @@ def test_faults_that_programs_cannot_have_are_refused(fault: dict[str, str], sai
 def test_a_controller_is_refused_by_its_key(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("x = 1\n")
     text = TEXT.replace('rate = "10gbit"', 'rate = "10gbit"\ncontroller = "app.py"')
-    with pytest.raises(InputFault, match=r"fabric\.controller: is for strategies"):
+    with pytest.raises(InputFault, match=r"fabric\.controller: "):
         load_programs(scenario_file(tmp_path, text))

@@ -56,7 +56,7 @@ def test_synonyms_name_keys_that_there_are_and_no_key_itself_in_its_section() ->
 
 
 def test_a_synonym_leads_to_its_key() -> None:
-    with pytest.raises(InputFault, match=r"did you mean fabric\.delay or costs\.message_latency\?"):
+    with pytest.raises(InputFault, match=r"fabric\.delay or costs\.message_latency"):
         explained("latency", STRATEGIES)
     found = [key.name for section in found_by_words("bandwidth", every_section(STRATEGIES)) for key in section.keys]
     assert "fabric.rate" in found
@@ -174,7 +174,7 @@ def test_a_search_finds_keys_by_what_they_mean() -> None:
     names = [facts.name for section in found_by_words("link delay", every_section([])) for facts in section.keys]
     assert {"fabric.delay", "fabric.link.NAME.delay"} <= set(names)
     assert "model.name" not in names
-    with pytest.raises(InputFault, match="no key or option speaks of all these words"):
+    with pytest.raises(InputFault, match="zeppelin"):
         found_by_words("zeppelin", every_section([]))
 
 

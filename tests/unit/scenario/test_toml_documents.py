@@ -9,6 +9,7 @@ import pytest
 
 from gradwire.faults import InputFault
 from gradwire.scenario.toml_documents import read_document
+from tests.shared.parts import in_order
 
 TEXT = 'title = "café"\n[cluster]\nworkers = 2\n'
 DOCUMENT = {"title": "café", "cluster": {"workers": 2}}
@@ -49,10 +50,7 @@ def test_what_is_no_scenario_is_told_as_what_it_is(tmp_path: Path, content: byte
 
 def test_a_pipe_is_refused_without_waiting_for_it(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(
-        InputFault,
-        match="cannot be read as a scenario file: is a pipe, which may never say anything; write it to a file",
-    ):
+    with pytest.raises(InputFault, match=in_order("pipe:", "is a pipe")):
         read_document(tmp_path / "pipe")
 
 
@@ -61,5 +59,5 @@ def test_a_folder_and_a_huge_file_are_refused(tmp_path: Path) -> None:
         read_document(tmp_path)
     with (tmp_path / "huge.toml").open("wb") as file:
         file.truncate(2**30)
-    with pytest.raises(InputFault, match="has 1,073,741,824 bytes, more than the 16,777,216 that such a file may have"):
+    with pytest.raises(InputFault, match=in_order("1,073,741,824 bytes", "16,777,216")):
         read_document(tmp_path / "huge.toml")

@@ -89,7 +89,7 @@ def test_what_does_not_suit_a_trace_is_refused(scenario: Path, settings: list[st
 def test_replay_needs_a_trace(tmp_path: Path) -> None:
     path = tmp_path / "scenario.toml"
     path.write_text(SCENARIO.replace('name = "recorded", trace = "small"', 'name = "alexnet", device = "k40"'))
-    with pytest.raises(InputFault, match=r"there is nothing to replay: give model\.trace"):
+    with pytest.raises(InputFault, match=r"give model\.trace"):
         virtual_clock(load_scenario(path).points)
 
 

@@ -2,6 +2,7 @@ import pytest
 
 from gradwire.faults import MachineFault
 from gradwire.topo.command import run, run_promptly
+from tests.shared.parts import in_order
 
 
 def test_output_comes_back_and_input_goes_in() -> None:
@@ -9,7 +10,7 @@ def test_output_comes_back_and_input_goes_in() -> None:
 
 
 def test_a_failing_command_is_named_with_its_complaint() -> None:
-    with pytest.raises(MachineFault, match=r"`ls /no/such/place` failed with 2: .*No such file"):
+    with pytest.raises(MachineFault, match=in_order("`ls /no/such/place`", "2", "No such file")):
         run(["ls", "/no/such/place"])
 
 
@@ -28,7 +29,7 @@ def test_a_missing_program_is_named() -> None:
 
 def test_a_prompt_command_gets_its_input_and_tells_of_failures() -> None:
     run_promptly(["sh", "-c", '[ "$(cat)" = go ]'], "go\n")
-    with pytest.raises(MachineFault, match=r"`ls /no/such/place` failed with 2: .*No such file"):
+    with pytest.raises(MachineFault, match=in_order("`ls /no/such/place`", "2", "No such file")):
         run_promptly(["ls", "/no/such/place"])
     with pytest.raises(MachineFault, match="no-such-program is missing"):
         run_promptly(["no-such-program"])
@@ -41,5 +42,5 @@ def test_a_prompt_command_gets_its_input_and_tells_of_failures() -> None:
 
 def test_a_prompt_command_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gradwire.topo.command.TIMEOUT_S", 0.01)
-    with pytest.raises(MachineFault, match="`sleep 1000` gave no answer"):
+    with pytest.raises(MachineFault, match="`sleep 1000` gave no"):
         run_promptly(["sleep", "1000"])

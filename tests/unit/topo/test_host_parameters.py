@@ -10,6 +10,7 @@ import pytest
 from gradwire.datatypes.host_settings import AskedParameter, HostParameter
 from gradwire.faults import InputFault
 from gradwire.topo.host_parameters import set_parameters
+from tests.shared.parts import in_order
 
 KEY, FILE = "net.ipv4.tcp_ecn", "net/ipv4/tcp_ecn"
 
@@ -29,17 +30,17 @@ def test_what_is_asked_is_written_and_what_was_there_is_kept(settings: Path) -> 
 
 
 def test_a_parameter_that_does_not_exist_is_told_with_host_and_key(settings: Path) -> None:
-    with pytest.raises(InputFault, match=r"fabric\.host\.'h\*'\.sysctl\.'net\.ipv4\.x': host h3 has no such parameter"):
+    with pytest.raises(InputFault, match=in_order("fabric.host.'h*'.sysctl.'net.ipv4.x':", "h3 has no")):
         set_parameters("h3", {"net.ipv4.x": AskedParameter("1", "h*")}, set(), settings)
 
 
 def test_a_value_that_is_not_kept_is_told_with_what_it_becomes(settings: Path) -> None:
     (settings / FILE).unlink()
     (settings / FILE).symlink_to(os.devnull)  # takes everything and has nothing
-    with pytest.raises(InputFault, match=r"= '7': the kernel of host h3 makes '' of it"):
+    with pytest.raises(InputFault, match=in_order("= '7':", "h3", "''")):
         set_parameters("h3", {KEY: AskedParameter("7", "h*")}, set(), settings)
 
 
 def test_a_folder_is_not_a_parameter(settings: Path) -> None:
-    with pytest.raises(InputFault, match="of host h3 cannot be read: Is a directory"):
+    with pytest.raises(InputFault, match=in_order("h3", "Is a directory")):
         set_parameters("h3", {"net.ipv4": AskedParameter("1", "h3")}, set(), settings)

@@ -204,7 +204,7 @@ def test_a_request_that_the_kernel_refuses_is_told_in_its_words() -> None:
     gone = [
         request(f"ip link del #{index}", 17, 0, struct.pack("=BxHiII", 0, 0, index, 0, 0)) for index in (99998, 99999)
     ]
-    with Kernel() as kernel, pytest.raises(MachineFault, match="refused `ip link del #99998`"):
+    with Kernel() as kernel, pytest.raises(MachineFault, match="`ip link del #99998`"):
         kernel.do(gone)
 
 
@@ -213,14 +213,14 @@ def test_a_refusal_has_the_kernels_reason() -> None:
     unknown = TC_MESSAGE.pack(0, 1, 0, TC_H_ROOT, 0) + attribute(1, b"nothing\0")
     with (
         Kernel() as kernel,
-        pytest.raises(MachineFault, match=r"refused `tc qdisc`: .* \(.*(kind|unknown|perm).*\)|not permitted"),
+        pytest.raises(MachineFault, match=r"`tc qdisc`: .*\(.*(kind|unknown|perm).*\)|not permitted"),
     ):
         kernel.do([request("tc qdisc", 36, 0x600, unknown)])
 
 
 def test_an_interface_that_is_gone_is_named() -> None:
     assert index_of("nothing-here") is None
-    with pytest.raises(MachineFault, match="interface nothing-here is gone: another program"):
+    with pytest.raises(MachineFault, match="nothing-here is gone"):
         known_index("nothing-here")
 
 

@@ -14,6 +14,7 @@ from gradwire.faults import MachineFault
 from gradwire.vm import byte_code
 from gradwire.vm.byte_code import MANIFEST, Manifest, byte_code_folder
 from gradwire.vm.code_digest import machine_modules
+from tests.shared.parts import in_order
 
 
 @pytest.fixture(autouse=True)
@@ -78,11 +79,11 @@ def test_another_installation_has_a_folder_of_its_own(tmp_path: Path, monkeypatc
 def test_what_cannot_be_imported_and_what_cannot_be_written_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(MachineFault, match="cannot be imported: ModuleNotFoundError: No module named 'gradwire_no'"):
+    with pytest.raises(MachineFault, match=in_order("ModuleNotFoundError", "'gradwire_no'")):
         filled("gradwire_no")
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("GRADWIRE_CACHE", str(tmp_path / "file"))
-    with pytest.raises(MachineFault, match="set GRADWIRE_CACHE to a folder that is"):
+    with pytest.raises(MachineFault, match="set GRADWIRE_CACHE"):
         filled("gradwire.faults")
 
 

@@ -113,7 +113,7 @@ def test_a_damaged_source_is_told_before_it_is_built(tmp_path: Path, monkeypatch
     os.utime(source.tarball, ns=(status.st_atime_ns, status.st_mtime_ns))
     finding = next(finding for finding in kernel_findings() if finding.name == "kernel source")
     assert not finding.ok
-    assert "is damaged: it has another content than when a kernel was first built from it" in finding.detail
+    assert "is damaged" in finding.detail
 
 
 def test_memory_needs_room_for_one_kernel_and_tells_for_how_many_there_is() -> None:

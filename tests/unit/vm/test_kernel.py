@@ -16,6 +16,7 @@ from gradwire.faults import InternalFault, MachineFault
 from gradwire.vm import kernel, kernel_source
 from gradwire.vm.kernel import PREBUILT, build_kernel, cached_kernel, ensure_kernel, renewal, unpack_command
 from gradwire.vm.kernel_source import NOTE_SUFFIX, has_noted_content, note_of
+from tests.shared.parts import in_order
 
 PRETENDED = """
 allnoconfig:
@@ -123,16 +124,16 @@ def test_a_kernel_serves_on_when_its_source_is_removed(
 
 def test_a_failed_build_keeps_only_its_log(cache: Path, make_source: MakeSource) -> None:
     make_source(PRETENDED + "\t@echo 'dev.c:1: error: no such thing'; false\n")
-    with pytest.raises(MachineFault, match=r"compiling the kernel failed.*\n[^$]*no such thing"):
+    with pytest.raises(MachineFault, match=in_order("compiling", "dev.c:1: error:")):
         build_kernel(lambda *_: None)
     (log,) = left_in(cache)
     assert log.endswith(".log")
-    assert "  CC      net/core/dev.o" in (cache / log).read_text()
+    assert "net/core/dev.o" in (cache / log).read_text()
 
 
 def test_a_full_disk_in_the_middle_is_told_as_such(cache: Path, make_source: MakeSource) -> None:
     make_source(PRETENDED + "\t@echo 'as: cannot write: No space left on device'; false\n")
-    with pytest.raises(MachineFault, match="no room left in"):
+    with pytest.raises(MachineFault, match="no room left"):
         build_kernel(lambda *_: None)
 
 
@@ -142,7 +143,7 @@ def test_too_little_room_is_told_before_anything_is_unpacked(
     make_source(PRETENDED)
     usage = shutil.disk_usage("/")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1 << 20))
-    with pytest.raises(MachineFault, match="no room left in"):
+    with pytest.raises(MachineFault, match="no room left"):
         build_kernel(lambda *_: None)
     assert left_in(cache) == []
 
@@ -165,7 +166,7 @@ def test_the_kernel_is_built_from_the_patched_text(cache: Path, make_source: Mak
 @pytest.mark.parametrize("text", ["", "#define TIMER_MULTIPLIER 128\n"])
 def test_a_source_that_a_patch_does_not_fit_stops_the_build(cache: Path, make_source: MakeSource, text: str) -> None:
     make_source(PRETENDED, {**PATCHED, "arch/um/include/linux/time-internal.h": text})
-    with pytest.raises(InternalFault, match=r"clock-read\.patch does not fit kernel 6\.12"):
+    with pytest.raises(InternalFault, match=in_order("clock-read.patch", "6.12")):
         build_kernel(lambda *_: None)
 
 
@@ -252,7 +253,7 @@ def test_a_source_with_other_content_than_its_package_or_at_first_is_not_built(
         md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
         listing.write_text(f"{'0' * 32}  usr/share/doc/x\n{md5}  {str(source.tarball)[1:]}\n")
         assert (kernel_source.source_damage(source, cache) == "") is fits
-    with pytest.raises(MachineFault, match=r"is damaged: its MD5 is not .* as its package says; get it anew: `"):
+    with pytest.raises(MachineFault, match=in_order("is damaged", "MD5", md5, "package")):
         build_kernel(lambda *_: None)
     listing.unlink()
     build_kernel(lambda *_: None)
@@ -261,7 +262,7 @@ def test_a_source_with_other_content_than_its_package_or_at_first_is_not_built(
     flipped[len(flipped) // 2] ^= 1
     source.tarball.write_bytes(flipped)
     os.utime(source.tarball, ns=(status.st_atime_ns, status.st_mtime_ns))
-    with pytest.raises(MachineFault, match="another content than when a kernel was first built from it"):
+    with pytest.raises(MachineFault, match=in_order("is damaged", "first built")):
         build_kernel(lambda *_: None, anew=True)
 
 
@@ -319,7 +320,8 @@ def test_the_second_of_two_builders_waits_and_takes_the_first_ones_kernel(cache:
             fcntl.flock(first_builder, fcntl.LOCK_UN)
 
         assert build_kernel(first_ends) == built
-    assert reports == ["waiting for another build"]
+    (report,) = reports
+    assert "waiting" in report
 
 
 def test_a_cache_that_cannot_be_written_is_told(

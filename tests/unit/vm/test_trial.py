@@ -13,6 +13,7 @@ from gradwire.vm.kernel_death import Cause, KernelFault, Surroundings
 from gradwire.vm.kernel_source import attach_agent, note_content
 from gradwire.vm.machine import TIME_LIMIT
 from gradwire.vm.trial import ELF_HEADER, ELF_SEGMENT, HEADLINE, X86_64, kernel_file_damage, try_kernel
+from tests.shared.parts import in_order, tells
 
 BODY_BYTES = 1000
 
@@ -44,33 +45,29 @@ def test_a_whole_program_is_no_damage_with_an_agent_or_without(kernel: Path) -> 
 @pytest.mark.parametrize(
     ("content", "seen"),
     [
-        (b"", "is not a kernel: it has 0 bytes"),
-        (b"#!/bin/sh\n" * 20, "is not a kernel: it has 200 bytes and begins with b'#!/bin/s'"),
-        (elf()[:40], "is not a kernel: it has 40 bytes"),
-        (elf()[:-1], f"is cut short: it has {len(elf()) - 1} of {len(elf())} bytes"),
-        (elf()[: ELF_HEADER.size + 10], "is cut short"),
-        (elf() + b"an ag", "is cut short: the compiled agent at its end is not whole"),
-        (elf(machine=183), "another processor than x86-64 (ELF machine 183)"),
+        (b"", ["not a kernel", "0 bytes"]),
+        (b"#!/bin/sh\n" * 20, ["not a kernel", "200 bytes", "b'#!/bin/s'"]),
+        (elf()[:40], ["not a kernel", "40 bytes"]),
+        (elf()[:-1], ["cut short", f"{len(elf()) - 1} of {len(elf())} bytes"]),
+        (elf()[: ELF_HEADER.size + 10], ["cut short"]),
+        (elf() + b"an ag", ["cut short", "agent"]),
+        (elf(machine=183), ["x86-64", "183"]),
     ],
 )
-def test_a_damaged_file_is_told_before_anything_boots(kernel: Path, content: bytes, seen: str) -> None:
+def test_a_damaged_file_is_told_before_anything_boots(kernel: Path, content: bytes, seen: list[str]) -> None:
     kernel.write_bytes(content)
     with pytest.raises(KernelFault) as raised:
         try_kernel(kernel)
     assert raised.value.cause.name == "kernel file"
-    assert seen in raised.value.cause.what
-    assert raised.value.cause.remedy == "build the kernel again: `gradwire kernel --force`"
+    assert tells(raised.value.cause.what, *seen)
+    assert "`gradwire kernel --force`" in raised.value.cause.remedy
 
 
 def test_a_file_without_the_right_to_be_run_or_read(kernel: Path) -> None:
     kernel.chmod(0o644)
-    damage = kernel_file_damage(kernel)
-    assert damage is not None
-    assert damage.what.endswith("is not executable")
+    assert "not executable" in str(kernel_file_damage(kernel))
     kernel.unlink()
-    damage = kernel_file_damage(kernel)
-    assert damage is not None
-    assert "cannot be read: No such file" in damage.what
+    assert "No such file" in str(kernel_file_damage(kernel))
 
 
 def test_a_flipped_bit_is_told_where_the_content_is_noted(kernel: Path) -> None:
@@ -79,14 +76,12 @@ def test_a_flipped_bit_is_told_where_the_content_is_noted(kernel: Path) -> None:
     content = bytearray(kernel.read_bytes())
     content[len(content) // 2] ^= 1
     kernel.write_bytes(content)
-    damage = kernel_file_damage(kernel)
-    assert damage is not None
-    assert "has another content than when it was built" in damage.what
+    assert "another content" in str(kernel_file_damage(kernel))
 
 
 def test_a_kernel_that_hangs_is_told_to_be_built_anew(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, KernelFault("ended", Cause(TIME_LIMIT, "what", "give it more")))
-    with pytest.raises(KernelFault, match=r"had not booted after 60 s(.|\n)*gradwire kernel --force"):
+    with pytest.raises(KernelFault, match=in_order("60 s", "gradwire kernel --force")):
         try_kernel(kernel)
 
 
@@ -113,7 +108,7 @@ def test_too_little_room_is_told_unless_this_is_a_kernel_of_gradwires(
 ) -> None:
     machine(monkeypatch, MachineFault("no room"))
     monkeypatch.setattr(Surroundings, "here", lambda: Surroundings(nested=nested))
-    with pytest.raises(MachineFault, match="on the machine itself" if nested else "^no room$"):
+    with pytest.raises(MachineFault, match="machine itself" if nested else "^no room$"):
         try_kernel(kernel)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.vm.watching import MARK, Activity, Places, StallWatch, Watched, places_of, unwatched
+from tests.shared.parts import tells
 
 TASK, NAMESPACES, UTS, HOST = 64, 128, 192, 256
 
@@ -40,7 +41,7 @@ def test_a_kernel_without_the_patch_says_nothing(tmp_path: Path) -> None:
     kernel = tmp_path / "kernel"
     kernel.write_bytes(b"code")
     assert places_of(kernel) is None
-    assert unwatched(kernel).startswith("kernel was built from another source than Linux 6.12: a program that stops")
+    assert "6.12" in unwatched(kernel)
 
 
 @pytest.mark.parametrize(("system_call", "said"), [(24, 24), (-1, None)])
@@ -62,8 +63,8 @@ def test_a_process_that_has_ended_has_no_clock() -> None:
 
 
 def test_what_runs_is_told_with_its_host() -> None:
-    assert str(Activity(72, "spin", "h2", 24)) == "spin on h2 (process 72, last system call number 24)"
-    assert str(Activity(72, "spin", "h2", None)) == "spin on h2 (process 72)"
+    assert tells(str(Activity(72, "spin", "h2", 24)), "spin", "h2", "72", "24")
+    assert tells(str(Activity(72, "spin", "h2", None)), "spin", "h2", "72)")
 
 
 def test_a_clock_stalls_if_it_does_not_move_for_as_long_as_the_limit() -> None:

@@ -17,6 +17,7 @@ from gradwire.workloads.installed_packages import installed_catalogue
 from gradwire.workloads.models.catalogue import BUILT_IN
 from gradwire.workloads.models.compute_times import compute_time
 from tests.shared.command_line import gradwire_says
+from tests.shared.parts import in_order, tells
 from tests.shared.snippets import install
 from tests.unit.scenario.definitions.own_files import write_own_files
 
@@ -81,10 +82,10 @@ def test_nothing_is_imported_until_it_is_named(package: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("raise RuntimeError('no luck')\n", "cannot be imported: RuntimeError: no luck"),
-        ("two_layers = 3\n", "is a int: it must be a function that returns a Profile"),
-        ("def two_layers():\n    return 3\n", "returns a int: it must return a Profile"),
-        ("def two_layers():\n    return 1 / 0\n", "fails: ZeroDivisionError"),
+        ("raise RuntimeError('no luck')\n", "imported: RuntimeError: no luck"),
+        ("two_layers = 3\n", "is a int: .*Profile"),
+        ("def two_layers():\n    return 3\n", "returns a int: .*Profile"),
+        ("def two_layers():\n    return 1 / 0\n", "ZeroDivisionError"),
         (MODULE.replace('Profile("two-layers"', 'Profile("three"'), "calls itself 'three'"),
     ],
 )
@@ -94,32 +95,30 @@ def test_a_model_that_cannot_be_used_is_named_and_the_others_are_listed(
     package(text, MODEL_ENTRY, {})
     with pytest.raises(InputFault, match=said) as fault:
         installed_catalogue().model("two-layers")
-    assert "model 'two-layers' of own 1.2 (entry point own_models:two_layers)" in str(fault.value)
+    assert tells(str(fault.value), "'two-layers' of own 1.2", "own_models:two_layers")
     status, out, err = call("models")
     assert status == 2
     assert "resnet50" in out
     assert "own 1.2" in err
 
 
-@pytest.mark.parametrize(("text", "said"), [("GPU = 3\n", "is a int: it must be a Device"), ("", "cannot be imported")])
+@pytest.mark.parametrize(("text", "said"), [("GPU = 3\n", "is a int: .*Device"), ("", "imported")])
 def test_a_device_that_cannot_be_used_is_named(package: Any, text: str, said: str) -> None:
     package(text, {}, DEVICE_ENTRY)
     with pytest.raises(InputFault, match=said) as fault:
         installed_catalogue().device("own-gpu")
-    assert "device 'own-gpu' of own 1.2" in str(fault.value)
+    assert "'own-gpu' of own 1.2" in str(fault.value)
 
 
 def test_names_that_two_claim_are_refused_with_both(package: Any) -> None:
     package(MODULE, {"alexnet": "own_models:two_layers"}, {"k40": "own_models:GPU"})
-    with pytest.raises(
-        InputFault, match=r"model 'alexnet' is claimed by gradwire and by own 1.2: .* group gradwire.models"
-    ):
+    with pytest.raises(InputFault, match=in_order("model 'alexnet'", "gradwire", "own 1.2", "gradwire.models")):
         installed_catalogue().model("alexnet")
-    with pytest.raises(InputFault, match=r"device 'k40' is claimed by gradwire and by own 1\.2"):
+    with pytest.raises(InputFault, match=in_order("device 'k40'", "gradwire", "own 1.2")):
         installed_catalogue().device("k40")
     package(MODULE, MODEL_ENTRY, {}, "first")
     package(MODULE, MODEL_ENTRY, {}, "second")
-    with pytest.raises(InputFault, match="model 'two-layers' is claimed by "):
+    with pytest.raises(InputFault, match="model 'two-layers' is"):
         installed_catalogue().model("two-layers")
 
 
@@ -128,5 +127,5 @@ def test_a_file_and_a_package_of_one_name_are_refused_where_both_are_named(packa
     scenario = write_own_files(tmp_path)
     assert load_scenario(scenario).points[0].section.defined.models.keys() == {"tiny"}
     scenario.write_text(scenario.read_text() + '[sweep]\n"model.name" = ["tiny", "../mine/tiny.toml"]\n')
-    with pytest.raises(InputFault, match=r"model 'tiny': is what .*tiny.toml defines, and an installed package too"):
+    with pytest.raises(InputFault, match=in_order("model 'tiny':", "tiny.toml", "package")):
         load_scenario(scenario)

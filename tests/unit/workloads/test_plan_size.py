@@ -27,6 +27,7 @@ from gradwire.workloads.trace_replay.replay_strategy import REPLAY
 from gradwire.workloads.traces.record import Call, Findings, RankRecord, Reading
 from gradwire.workloads.traces.trace_import import assemble
 from gradwire.workloads.traces.workload import Kind, Workload
+from tests.shared.parts import in_order, tells
 from tests.shared.small_jobs import compiled, job_of, profile_of
 from tests.unit.workloads.traces.random_workloads import workloads
 
@@ -125,14 +126,15 @@ def most_bytes() -> int:
 
 def test_memory_is_a_limit_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_size, "_free_bytes", lambda: 1000 * plan_size.BYTES_PER_OP)
-    with pytest.raises(TooManyOps, match=r"1,001 ops, and may have 1,000, which fit into the 0\.0 GB of memory"):
+    with pytest.raises(TooManyOps, match=in_order("1,001 ops", "1,000", "0.0 GB")):
         MostOps.here().refuse("ring", 1001)
     MostOps.here().refuse("ring", 1000)
 
 
 def test_a_refusal_comes_back_from_another_process() -> None:
     fault = pickle.loads(pickle.dumps(TooManyOps("ring", "9 ops")))
-    assert (str(fault), fault.name) == ("the plan of 'ring' has 9 ops", "ring")
+    assert fault.name == "ring"
+    assert tells(str(fault), "'ring'", "9 ops")
 
 
 def test_free_memory_is_no_more_than_a_process_may_take() -> None:

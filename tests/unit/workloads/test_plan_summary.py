@@ -18,6 +18,7 @@ from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.patterns import all_to_all, compile_transfers
 from gradwire.workloads.plan_summary import busiest_port, summary_lines
 from gradwire.workloads.strategy_registry import strategy, strategy_names
+from tests.shared.parts import tells
 from tests.shared.small_jobs import compiled, job_of, profile_of
 
 PROFILE = profile_of([(LayerKind.CONV, [3000, 10]), (LayerKind.FC, [40_000])])
@@ -59,22 +60,23 @@ def test_it_takes_the_bandwidth_bound(name: str, network: str, cluster: str) -> 
 def test_oversubscribed_uplinks_are_named_with_what_they_carry() -> None:
     plan, fabric = plan_on(leaf_spine(4), "ring", Cluster(4))
     busiest = busiest_port(plan, fabric)
-    assert busiest.name.startswith("uplinks of leaf ")
-    assert busiest.rate == "2 x 2.5 Gbit/s"
-    assert f"busiest port: {busiest.name}, 0." in summary_lines(plan, fabric)[-1]
+    assert busiest.name.startswith("uplinks of leaf")
+    assert tells(busiest.rate, "2 x", "2.5 Gbit/s")
+    assert f"{busiest.name}, 0." in summary_lines(plan, fabric)[-1]
     assert busiest_port(*plan_on(SINGLE, "ring", Cluster(4))).name.startswith("h")
     busiest = busiest_port(*plan_on(FAT_TREE, "ring", Cluster(4)))
-    assert busiest.name.startswith("uplinks of pod ")
-    assert busiest.rate == "2 x 2.5 Gbit/s"
+    assert busiest.name.startswith("uplinks of pod")
+    assert tells(busiest.rate, "2 x", "2.5 Gbit/s")
 
 
 def test_the_network_is_told_in_a_line() -> None:
     plan, _ = plan_on(SINGLE, "ring", Cluster(4))
-    assert "network: 4 hosts at 10 Gbit/s on one switch" in summary_lines(plan, SINGLE)
-    assert (
-        "network: 4 hosts at 10 Gbit/s on leaf/spine 2 x 2, uplinks at 2.5 Gbit/s (oversubscription 4)"
-        in summary_lines(plan, leaf_spine(4))
-    )
+    for fabric, parts in (
+        (SINGLE, ["one switch"]),
+        (leaf_spine(4), ["leaf/spine", "2 x 2", "2.5 Gbit/s (oversubscription 4)"]),
+    ):
+        (line,) = (line for line in summary_lines(plan, fabric) if line.startswith("network: "))
+        assert tells(line, "4 hosts", "10 Gbit/s", *parts)
 
 
 def test_a_plan_that_sends_nothing_has_an_idle_port() -> None:

@@ -11,6 +11,7 @@ from gradwire.scenario.loading import load_scenario
 from gradwire.scenario.schema import TransportSection
 from gradwire.workloads.strategy import AS_THEY_LEAVE, GRPC, P3_CONSUMER, PS_LITE, SIMULATED, UNSENT_BYTES
 from gradwire.workloads.strategy_registry import BUILT_IN
+from tests.shared.parts import in_order
 
 SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"
 TENSORFLOW = {"vanilla", "partition-slicing", "geryon", "tictac", "tictac-slicing"}
@@ -44,7 +45,7 @@ def test_what_a_scenario_says_goes_before_the_strategy(
 
 
 def test_a_bound_of_what_waits_is_refused_where_nothing_does() -> None:
-    with pytest.raises(InputFault, match=r"transport.unsent = 64000B: needs transport.send_ends = 'buffered'"):
+    with pytest.raises(InputFault, match=in_order("transport.unsent = 64000B:", "transport.send_ends = 'buffered'")):
         TransportSection.model_validate({"unsent": "64KB"}).unsent_bytes(AS_THEY_LEAVE)
 
 

@@ -159,5 +159,5 @@ def test_a_cost_that_neither_cluster_has_stays() -> None:
 
 
 def test_a_latency_inside_machines_is_refused() -> None:
-    with pytest.raises(InputFault, match=r"costs\.local_latency: a stand-in's messages have one latency"):
+    with pytest.raises(InputFault, match=r"costs\.local_latency: "):
         StandIn(Load(1, 1, 0, 0), Load(2, 2, 0, 0)).costs(Costs(local_latency_s=1e-6))

@@ -13,6 +13,7 @@ from gradwire.faults import InputFault
 from gradwire.plugin import Job, Plan, Strategy, register
 from gradwire.scenario.loading import scenario_of
 from gradwire.workloads.strategy_registry import REGISTERED, THIS_PROCESS, strategy, strategy_names, strategy_origins
+from tests.shared.parts import in_order
 
 CONTENT: dict[str, Any] = {
     "title": "Mine",
@@ -55,11 +56,11 @@ def test_a_later_one_of_the_same_name_takes_its_place() -> None:
 
 @pytest.mark.parametrize("name", ["ring", "geryon"])
 def test_names_of_gradwires_own_strategies_are_refused(name: str) -> None:
-    with pytest.raises(InputFault, match=f"'{name}' is already one of gradwire: give yours another name"):
+    with pytest.raises(InputFault, match=f"'{name}' is already"):
         register(replace(MINE, name=name))
     assert strategy(name).source != "here"
 
 
 def test_what_is_no_strategy_is_refused() -> None:
-    with pytest.raises(InputFault, match="is a function: register a Strategy"):
+    with pytest.raises(InputFault, match=in_order("function:", "Strategy")):
         register(cast(Strategy, compiled))

@@ -81,7 +81,7 @@ def test_every_strategys_workers_take_what_was_drawn(name: str) -> None:
         assert computed_s(plan) == pytest.approx([time * (plan.compute_s or job.compute_s) for time in times])
         check(plan, times)
         if plan.compute_s:
-            with pytest.raises(PlanError, match="worker rank 0 computes"):
+            with pytest.raises(PlanError, match="rank 0 computes"):
                 check(plan)
 
 

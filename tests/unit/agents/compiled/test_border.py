@@ -15,6 +15,7 @@ from gradwire.agents.compiled.structures import FAILURES, SHARED, c_name
 from gradwire.datatypes.wire import framing
 from gradwire.faults import InternalFault
 from gradwire.vm.kernel_source import AGENT, AGENT_FLAGS, PATCHES, agent_sources
+from tests.shared.parts import tells
 
 CALLS_PATCH = PATCHES / "6.12" / "um-calls.patch"
 
@@ -68,7 +69,7 @@ def test_a_structure_that_differs_is_not_compiled(tmp_path: Path, name: str) -> 
     assert body
     done = compiled(tmp_path, {"border.h": (body[0], body[0].replace("};\n", "\tint64_t more;\n};\n"))})
     assert done.returncode
-    assert f"struct {name} has another size in Python" in done.stderr
+    assert f"struct {name} has another size" in done.stderr
 
 
 def test_fields_that_change_places_are_not_compiled(tmp_path: Path) -> None:
@@ -76,7 +77,7 @@ def test_fields_that_change_places_are_not_compiled(tmp_path: Path) -> None:
         tmp_path, {"border.h": ("\tint64_t held;\n\tint64_t needed;\n", "\tint64_t needed;\n\tint64_t held;\n")}
     )
     assert done.returncode
-    assert "held of struct not_complete is elsewhere in Python" in done.stderr
+    assert tells(done.stderr, "held", "struct not_complete is elsewhere")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_an_agent_that_does_not_say_its_border_is_refused(tmp_path: Path) -> Non
     assert not compiled(
         tmp_path, {"exported.h": ("EXPORTED uint64_t border_digest", "uint64_t border_digest")}
     ).returncode
-    with pytest.raises(InternalFault, match="shares border none with Python"):
+    with pytest.raises(InternalFault, match="border none"):
         library.load(tmp_path / "agent.so")
 
 

@@ -110,5 +110,5 @@ def test_a_message_that_nobody_waits_for(library: ctypes.CDLL) -> None:
     for message, iteration in ((compute, 0), (-1, 0), (10**9, 0), (int(plan.ops.message.max()), 2)):
         with closing(DrivenInterpreter(library, plan, all_ranks(plan), 2)) as driven:
             driven.start(0)
-            with pytest.raises(InternalFault, match="no RECV waits for it"):
+            with pytest.raises(InternalFault, match="no RECV waits"):
                 driven.arrived(message, 0, iteration, Contributions(0, 1), 0, 10)

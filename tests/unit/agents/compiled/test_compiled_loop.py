@@ -160,7 +160,7 @@ def ended(library: ctypes.CDLL, act: Callable[[socket.socket], None]) -> Fault:
 def test_a_connection_that_closes_in_the_middle(library: ctypes.CDLL) -> None:
     fault = ended(library, socket.socket.close)
     assert isinstance(fault, MachineFault)
-    assert str(fault) == "the connection from 127.0.0.1 closed in the middle of the run"
+    assert "127.0.0.1 closed" in str(fault)
 
 
 def reset(sock: socket.socket) -> None:
@@ -197,4 +197,4 @@ def test_a_header_that_comes_byte_by_byte(library: ctypes.CDLL) -> None:
         sock.close()
 
     fault = ended(library, dribble)
-    assert str(fault) == "the connection from 127.0.0.1 closed in the middle of the run"
+    assert "127.0.0.1 closed" in str(fault)

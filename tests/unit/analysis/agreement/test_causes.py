@@ -16,6 +16,7 @@ from gradwire.analysis.agreement.causes import (
     first_cause,
     no_explanation,
 )
+from tests.shared.parts import tells
 
 FAR = Deviation(measured_s=1.2, ideal_s=1.0)
 
@@ -104,12 +105,12 @@ def test_every_cause_that_is_tried_has_words() -> None:
     assert set(SUBJECTS) == set(Cause) - told
     for which in SUBJECTS:
         text = explanation(FAR, trial(which, 1.19))
-        assert "95% of the difference. It does. " in text
-        assert "1.2 s were measured" in text
-    assert "1.2 s measured and 1 s on an ideal network" in no_explanation(FAR)
+        assert tells(text, "95%", "It does.")
+        assert "1.2 s were" in text
+    assert tells(no_explanation(FAR), "1.2 s measured", "1 s on an ideal")
 
 
 def test_a_bound_claims_no_figure() -> None:
     text = explanation(Deviation(0.95, 1.0), trial(Cause.BURSTS, 0.7, is_bound=True))
     assert "%" not in text
-    assert "At most, that makes 0.7 s of the 1 s that an ideal network takes, and 0.95 s were measured" in text
+    assert tells(text, "At most", "0.7 s", "1 s that an ideal", "0.95 s were")

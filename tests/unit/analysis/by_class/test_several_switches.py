@@ -13,6 +13,7 @@ from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
 from gradwire.runs.compiling.by_class import by_class, classes_of, classes_or_plans
 from gradwire.workloads.plan_size import TooManyOps
+from tests.shared.parts import in_order
 from tests.unit.analysis.by_class.points import resolved_point, times_by_class, times_of_all
 from tests.unit.analysis.by_class.test_neighbouring_replicas import ATTENDING, MIXTURE, SHARDED
 from tests.unit.analysis.by_class.test_same_times import MACHINES, RAILS, TRANSFORMER, assert_same
@@ -55,7 +56,7 @@ def test_as_many_neighbours_as_needed_are_found() -> None:
 
 def test_neighbours_are_whole_tensor_groups() -> None:
     point = resolved_point("megatron", 32, model=TRANSFORMER, options={**DIVIDED, "tensor": 4})
-    with pytest.raises(NotByClass, match="not several tensor groups"):
+    with pytest.raises(NotByClass, match="several tensor groups"):
         times_by_class(point, Departure(), neighbours=2)
 
 
@@ -68,15 +69,13 @@ def test_colliding_spines_are_refused_with_what_to_change() -> None:
         name: resolved_point("megatron", 64, model=TRANSFORMER, options=options, fabric=fabric, **tables)
         for name, fabric in told.items()
     }
-    with pytest.raises(NotByClass, match=r"share ports .* with fabric.spines = 1, which has the rate of all of them"):
+    with pytest.raises(NotByClass, match=in_order("share ports", "fabric.spines = 1")):
         classes_of(points["several"])
     assert classes_of(points["one"]).classes == 8
     assert by_class(points["several"]) is None
 
     def too_large() -> dict[str, Plan]:
-        raise TooManyOps("star", "more than 8,000,000 ops: take fewer workers")
+        raise TooManyOps("star", "more than 8,000,000 ops")
 
-    with pytest.raises(
-        InputFault, match=r"take fewer workers. Classes of ranks .* has none, because .*fabric.spines = 1"
-    ):
+    with pytest.raises(InputFault, match=in_order("8,000,000 ops", "Classes of ranks", "fabric.spines = 1")):
         classes_or_plans(points["several"], too_large)

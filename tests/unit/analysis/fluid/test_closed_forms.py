@@ -16,6 +16,7 @@ from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
 from gradwire.workloads.job import Costs
 from gradwire.workloads.patterns import Transfer, all_to_all, compile_transfers, incast, one, ring
+from tests.shared.parts import in_order
 from tests.shared.small_allreduces import one_tensor, plan_of
 from tests.shared.small_jobs import dependencies, with_cell, with_dependencies
 
@@ -155,7 +156,7 @@ def test_messages_take_the_spine_that_the_rules_choose() -> None:
     # Four flows through one of two spines, each of whose links has twice a host's rate.
     transfers = [Transfer(source, target, SIZE_BYTES) for source, target in enumerate(targets)]
     assert of_transfers(transfers, fabric) == pytest.approx(2 * ALONE_S, rel=BARRIER)
-    with pytest.raises(InternalFault, match="no spine is known"):
+    with pytest.raises(InternalFault, match="no spine"):
         estimate(compile_transfers("crossing", 8, transfers), fabric)
 
 
@@ -332,7 +333,7 @@ def test_every_message_arrives_later_by_the_latency() -> None:
 def test_a_plan_that_cannot_go_on_is_a_bug() -> None:
     plan = chain([1e-3, 1e-3])
     stuck = with_dependencies(plan, [*dependencies(plan), (0, 1, 0)])
-    with pytest.raises(InternalFault, match="the plan stops in iteration 0: 2 of its 2 ops"):
+    with pytest.raises(InternalFault, match=in_order("iteration 0:", "2 of", "2 ops")):
         estimate(stuck, FABRIC)
 
 

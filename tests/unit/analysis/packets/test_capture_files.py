@@ -70,7 +70,7 @@ def test_a_file_that_does_not_say_which_way_needs_the_hosts_address(tmp_path: Pa
 def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "no.pcap"
     path.write_bytes(b"this is no capture at all, whatever its name says")
-    with pytest.raises(InputFault, match=r"no\.pcap: cannot be read"):
+    with pytest.raises(InputFault, match=r"no\.pcap: cannot"):
         read_capture(path, 1500)
     with pytest.raises(InputFault, match=r"gone\.pcap"):
         read_capture(tmp_path / "gone.pcap", 1500)

@@ -39,7 +39,7 @@ def test_tensors_slices_ranks_and_messages_are_named() -> None:
     assert "[1]={2,2}," in text
     sends = [op for op in range(len(plan.ops)) if plan.ops.message[op] == op]
     named = [op for op in sends if f"[{op}]={{3,{plan.ops.order[op]}}}," in text]
-    assert named == [op for op in sends if plan.ops.rank[op] == 1], "those of h2 do not pass h1's port"
+    assert named == [op for op in sends if plan.ops.rank[op] == 1]  # those of h2 do not pass h1's port
     assert text.endswith(DISSECTOR.read_text())
     assert plan.digest() in text
 

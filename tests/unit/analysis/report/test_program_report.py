@@ -15,6 +15,7 @@ from gradwire.analysis.verdict.verdict import Verdict, failed_run
 from gradwire.console.parts import print_parts
 from gradwire.csv_files import read_csv
 from gradwire.faults import InputFault
+from tests.shared.parts import in_order, tells
 
 SOUND = Verdict(True, (Check("drops", "0", "0", True, "A queue overflowed."),), "valid")
 
@@ -48,7 +49,7 @@ def test_every_row_has_its_point_and_where_it_comes_from() -> None:
 def test_tables_have_medians_and_no_figure_of_an_invalid_point() -> None:
     points = points_table(RESULTS, {})
     assert [row[-1] for row in points.rows] == ["valid", "valid", "invalid"]
-    assert points.foot == "Everywhere: workers = 4."
+    assert "workers = 4" in points.foot
     figures = figures_table(RESULTS, "", {"client": "iperf3"})
     assert figures is not None
     assert figures.headers == ("rate", "program", "goodput_bps", "size", "median of")
@@ -72,9 +73,7 @@ def test_the_chart_is_of_what_was_asked_for_or_the_first_number() -> None:
     assert choice(RESULTS[:1], "", "size") == Choice("goodput_bps", "size")
     assert choice(RESULTS[:1], "", "") == Choice("goodput_bps", "")
     assert choice(RESULTS[2:], "", "") is None
-    with pytest.raises(
-        InputFault, match="metric = 'latency_s': no figure of that name was reported; there are goodput_bps, size"
-    ):
+    with pytest.raises(InputFault, match=in_order("metric = 'latency_s':", "goodput_bps, size")):
         choice(RESULTS, "latency_s", "")
 
 
@@ -84,7 +83,7 @@ def test_lines_are_medians_in_the_unit_of_the_figure() -> None:
     (line,) = (each for each in axes.lines if len(each.get_xdata()) == 2 and each.get_linestyle() == "-")  # type: ignore[arg-type]
     assert list(map(tuple, line.get_xydata())) == [(10.0, 9.0), (100.0, 94.0)]  # type: ignore[arg-type]
     assert (axes.get_ylabel(), axes.get_xlabel()) == ("goodput (Gbit/s)", "rate (Gbit/s)")
-    assert "1 of 3 points" in figure._supxlabel.get_text()  # type: ignore[attr-defined]
+    assert "1 of 3" in figure._supxlabel.get_text()  # type: ignore[attr-defined]
 
 
 def test_bars_stand_for_settings_without_numbers() -> None:
@@ -100,11 +99,11 @@ def test_a_report_has_all_files_and_says_what_is_invalid(tmp_path: Path) -> None
     with (tmp_path / "terminal").open("w") as file:
         print_parts(Console(file=file, width=120), shown)
     said = (tmp_path / "terminal").read_text()
-    assert "rate = 400gbit: invalid: no luck" in said
-    assert "1 of 3 points are invalid, and their figures are not results." in said
+    assert tells(said, "400gbit:", "no luck")
+    assert "1 of 3 points" in said
     assert {path.name for path in tmp_path.iterdir()} >= {"report.html", "table.md", "chart.png", "chart.svg"}
     html = (tmp_path / "report.html").read_text()
-    assert "Flows &amp; more" in html
+    assert "Flows &amp;" in html
     assert 'href="points/c%20d/"' in html
     assert len(read_csv(tmp_path / "figures.csv")) == 5
     points = read_csv(tmp_path / "points.csv")

@@ -13,6 +13,7 @@ from gradwire.analysis.points import PointResult
 from gradwire.analysis.report.charts import save_chart
 from gradwire.analysis.report.panels import ranking_chart
 from gradwire.analysis.report.ranking import Ranking, rank, ranking_table, reasons
+from tests.shared.parts import tells
 
 FAMILIES = {"vanilla": "parameter server", "p3": "parameter server", "ring": "allreduce", "csc": "allreduce"}
 COMPUTE_S, BOUND_S = 0.8, 0.9
@@ -42,22 +43,18 @@ def test_the_fastest_comes_first_and_intervals_are_over_seeds() -> None:
 
 
 def test_the_answer_says_whether_the_network_still_is_the_limit() -> None:
-    assert ranked(*VANILLA, row("ring", 1.0)).sentence() == (
-        "on this network ring is fastest: 1.000 s per iteration, 2.00x vanilla (1.50 to 2.50); the network is the limit: "
-        "computation takes 80% of the iteration, which is 1.11 times ring's own bound (bandwidth)"
-    )
-    assert ranked(*VANILLA, row("ring", 0.82)).sentence() == (
-        "on this network ring is fastest: 0.8200 s per iteration, 2.44x vanilla (1.83 to 3.04); the network is no longer the "
-        "limit: computation takes 98% of the iteration"
-    )
+    limited, free = (ranked(*VANILLA, row("ring", time_s)).sentence() for time_s in (1.0, 0.82))
+    assert tells(limited, "ring is fastest", "1.000 s", "2.00x vanilla", "(1.50 to 2.50)", "80%", "1.11", "(bandwidth)")
+    assert tells(free, "ring is fastest", "0.8200 s", "2.44x vanilla", "(1.83 to 3.04)", "no longer", "98%")
+    assert "no longer" not in limited
 
 
 def test_exact_times_within_one_percent_are_level() -> None:
     found = ranked(*VANILLA, row("ring", 1.0), row("p3", 1.009))
-    assert "ring is fastest, level with p3 (within 1%): " in found.sentence()
+    assert tells(found.sentence(), "ring is fastest", "level with p3", "1%")
     assert "level" not in ranked(*VANILLA, row("ring", 1.0), row("p3", 1.02)).sentence()
     many = [row(name, 1.0) for name in "abcdef"]
-    assert "a is fastest, level with b, c, d and 2 more (within 1%): " in ranked(*VANILLA, *many).sentence()
+    assert tells(ranked(*VANILLA, *many).sentence(), "a is fastest", "b, c, d", "2 more")
 
 
 def test_wide_intervals_make_nothing_level() -> None:
@@ -65,11 +62,11 @@ def test_wide_intervals_make_nothing_level() -> None:
     far_apart = [row("vanilla", 1.0, 1), row("vanilla", 3.0, 2)]
     answer = ranked(*far_apart, row("p3", 1.0)).sentence()
     assert "level" not in answer
-    assert answer.endswith("; too few seeds to tell whether vanilla is slower: about 18 would do")
+    assert tells(answer, "too few seeds", "vanilla", "18")
     assert ranked(*far_apart, row("p3", 1.0), row("ring", 1.0)).sentence().count("vanilla is slower") == 1
     single = rank([row("vanilla", 1.5), row("ring", 1.0)], FAMILIES, (), {}, (True, False))
     assert "1.50x vanilla; " in single.sentence()
-    assert single.sentence().endswith("vanilla is slower: one seed shows no spread, so run at least three")
+    assert tells(single.sentence(), "vanilla is slower:", "one seed", "three")
     assert ranking_table(single).rows[1][4] == "one seed"
 
 
@@ -84,25 +81,25 @@ def test_seeds_in_common_are_compared_one_by_one() -> None:
     assert "too few" not in found.sentence()
     assert ranking_table(found).rows[1][5] == "5.0"
     other_seeds = [replace(r, parameters={**r.parameters, "seed": r.parameters["seed"] + "1"}) for r in slower]
-    assert "too few seeds to tell whether p3 is slower" in ranked(*VANILLA, *other_seeds).sentence()
+    assert tells(ranked(*VANILLA, *other_seeds).sentence(), "too few", "p3 is slower")
 
 
 def test_each_is_compared_with_the_fastest() -> None:
     table = ranking_table(ranked(*VANILLA, row("ring", 1.0), row("p3", 1.009), row("csc", 0.5)))
     column = table.headers.index("slower by")
     assert [r[column] for r in table.rows] == ["-50.0", "0", "0.9 =", "100.0 ± 49.7"]
-    assert "= level: within 1%" in table.foot
+    assert "= level:" in table.foot
     assert "?" not in table.foot
 
 
 def test_what_sends_a_part_is_ranked_but_is_no_answer() -> None:
     found = ranked(*VANILLA, row("csc", 0.5), row("ring", 1.0))
     assert [entry.name for entry in found.valid][:2] == ["csc", "ring"]
-    assert "ring is fastest: " in found.sentence()
-    assert "ring is fastest: " in ranked(*VANILLA, row("csc", 1.001), row("ring", 1.0)).sentence(), "nor level with one"
+    assert "ring is fastest:" in found.sentence()
+    assert "ring is fastest:" in ranked(*VANILLA, row("csc", 1.001), row("ring", 1.0)).sentence()  # nor level with one
     table = ranking_table(found)
     assert table.rows[0][1] == "csc*"
-    assert "* does not send all gradients" in table.foot
+    assert "* does not" in table.foot
 
 
 def test_a_strategy_with_several_options_is_named_with_them() -> None:
@@ -116,9 +113,7 @@ def test_without_vanilla_the_slowest_is_the_measure_and_without_results_there_is
     assert found.baseline is not None
     assert found.baseline.name == "p3"
     assert ranking_table(found).headers[6] == "x p3"
-    assert (
-        ranked(row("ring", math.nan, verdict="invalid: drops")).sentence() == "no run was valid, so there is no answer"
-    )
+    assert "no answer" in ranked(row("ring", math.nan, verdict="invalid: drops")).sentence()
 
 
 def test_invalid_ones_and_those_that_cannot_run_are_listed_with_their_reasons() -> None:
@@ -127,8 +122,10 @@ def test_invalid_ones_and_those_that_cannot_run_are_listed_with_their_reasons() 
     assert [entry.name for entry in found.valid] == ["p3", "vanilla"]
     table = ranking_table(found)
     assert [(r[1], r[-1]) for r in table.rows[2:]] == [("ring", "invalid"), ("butterfly", "left out")]
-    assert all(cell == "–" for r in table.rows[2:] for cell in r[3:-1]), "no number of theirs is shown"
-    assert reasons(found) == ["ring: invalid: drops 3 (limit 0)", "butterfly left out here: needs a power of two"]
+    assert all(cell == "–" for r in table.rows[2:] for cell in r[3:-1])  # no number of theirs is shown
+    invalid, left_out = reasons(found)
+    assert tells(invalid, "ring:", "drops 3 (limit 0)")
+    assert tells(left_out, "butterfly left out", "power of two")
     assert table.rows[0][4] == "none"
     one_bad_seed = ranked(*VANILLA[:2], replace(VANILLA[2], verdict="invalid: drops"), row("p3", 1.0))
     assert [entry.name for entry in one_bad_seed.valid] == ["p3"]
@@ -138,7 +135,7 @@ def test_an_option_that_a_strategy_lacks_is_a_reason_and_no_row() -> None:
     lacking = dict.fromkeys(("p3 with wire", "ring with wire"), "no option 'wire': takes part as it is")
     found = ranked(row("p3", 1.0), row("ring", 1.2), left_out={**lacking, "butterfly": "needs a power of two"})
     assert [r[1] for r in ranking_table(found).rows] == ["p3", "ring", "butterfly"]
-    assert reasons(found)[0] == "p3 with wire, ring with wire left out here: no option 'wire': takes part as it is"
+    assert tells(reasons(found)[0], *lacking, "left out", "no option 'wire'")
 
 
 def test_only_valid_strategies_are_drawn(tmp_path: Path) -> None:
@@ -152,8 +149,8 @@ def test_only_valid_strategies_are_drawn(tmp_path: Path) -> None:
     assert COMPUTE_S in [line.get_xdata()[0] for line in axes.lines]  # type: ignore[index]
     assert BOUND_S in [line.get_xdata()[0] for line in axes.lines]  # type: ignore[index]
     notes = " ".join(text.get_text() for text in figure.texts)
-    assert "Not drawn, as their verdicts are invalid: ring." in notes
-    assert "Cannot run here: butterfly." in notes
+    assert tells(notes, "Not drawn", "invalid: ring.")
+    assert "here: butterfly." in notes
     save_chart(figure, tmp_path, dpi=40)
     assert (tmp_path / "chart.png").stat().st_size > 1000
 
@@ -169,6 +166,6 @@ def test_times_are_of_as_many_samples_each() -> None:
     assert [(entry.name, entry.time_s) for entry in found.valid] == [("csc", 0.6), ("ring", 1.0), ("p3", 1.25)]
     first = found.valid[0].row
     assert (first.lower_bound_s, first.fluid_time_s, first.throughput_per_s) == (0.4, 0.5, 4 / 2.4)
-    assert "time: of 1 samples; iterations with more are divided." in ranking_table(found).foot
+    assert tells(ranking_table(found).foot, "1 samples", "divided")
     assert "divided" not in ranking_table(ranked(row("ring", 1.0), row("p3", 1.25))).foot
     assert found.valid[1].row.lower_bound_s == BOUND_S

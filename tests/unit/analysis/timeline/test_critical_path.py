@@ -20,6 +20,7 @@ from gradwire.network.graph_shapes import Linear
 from gradwire.network.network_graph import spread
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.job import Job
+from tests.shared.parts import in_order, tells
 from tests.shared.simulation import replay
 from tests.shared.small_allreduces import allreduces, quick
 from tests.shared.small_jobs import choices, compiled, jobs
@@ -138,10 +139,8 @@ def test_the_line_and_sharing_are_told_apart_where_the_fabric_is_known() -> None
     log = log_of(push.iteration(0, 0, (10, 10), (26, 26)))
     path = critical_path(push.plan, log, 0, Fabric(hosts=3, rate_bps=RATE_BPS))
     assert pieces(path)[:3] == [("compute", 0, 10), ("shared port", 10, 18), ("on the line", 18, 26)]
-    assert path.sentence() == (
-        "55% of iteration 0 is network, 32% compute and 13% aggregation: server 0 waits for fc6/weights from rank 0; "
-        "2 flows share the port into h3."
-    )
+    shares = ("55%", "iteration 0", "network", "32% compute", "13% aggregation")
+    assert tells(path.sentence(), *shares, "server 0 waits", "fc6/weights", "rank 0", "2 flows", "into h3")
 
 
 def test_others_wait_for_a_straggler_from_the_moment_at_which_they_are_ready() -> None:
@@ -155,8 +154,8 @@ def test_others_wait_for_a_straggler_from_the_moment_at_which_they_are_ready() -
         ("aggregation", 38, 40),
         ("transfer", 40, 41),
     ]
-    assert path.sentence().startswith("49% of iteration 0 is waiting for a straggler, 24% compute and 22% network: ")
-    assert path.sentence().endswith("at least half of the other workers wait for rank 1: forward fc6.")
+    shares = ("49%", "iteration 0", "straggler", "24% compute", "22% network")
+    assert tells(path.sentence(), *shares, "half", "rank 1: forward fc6")
 
 
 def test_a_second_iteration_begins_where_the_first_ended_and_the_slowest_ends_it() -> None:
@@ -169,7 +168,7 @@ def test_a_second_iteration_begins_where_the_first_ended_and_the_slowest_ends_it
 
 def test_an_unknown_iteration_is_refused() -> None:
     push = Push()
-    with pytest.raises(InputFault, match="iteration 3: the run has iterations 0 to 0"):
+    with pytest.raises(InputFault, match=in_order("iteration 3:", "0 to 0")):
         critical_path(push.plan, log_of(push.iteration(0, 0, (10, 30), (18, 38))), 3)
 
 
@@ -222,10 +221,9 @@ def test_a_message_waits_behind_others_in_its_send_queue() -> None:
         ("compute", 0, 1), (behind, 1, 6), (behind, 6, 11), ("shared port", 11, 12), ("on the line", 12, 17),
     ]  # fmt: skip
     assert [found.what for found in path.merged()[1:3]] == [f"fc{i}/weights: rank 0 -> rank 1" for i in (0, 1)]
-    assert path.sentence() == (
-        "94% of iteration 0 is network and 6% compute: rank 1 waits for fc2/weights from rank 0, "
-        "behind fc0/weights -> rank 1 and 1 more in its send queue; it has the port out of h1 to itself."
-    )
+    shares = ("94%", "iteration 0", "network", "6% compute")
+    waits = ("rank 1 waits", "fc2/weights from", "rank 0", "fc0/weights -> rank 1", "1 more", behind, "out of h1")
+    assert tells(path.sentence(), *shares, *waits)
 
 
 def test_a_message_that_waits_for_its_receiver_is_not_on_the_path() -> None:
@@ -337,5 +335,5 @@ def test_in_a_graph_messages_may_share_a_line_between_switches() -> None:
             (0, end[source + 2], arrived, arrived, arrived),
         ]
     path = critical_path(builder.build(0.001, 2), log_of(rows), 0, fabric)
-    assert "the line from s1 to s2" in path.sentence()
+    assert "s1 to s2" in path.sentence()
     assert "the port" not in path.sentence()

@@ -21,6 +21,7 @@ from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.traces.record import Reading
 from gradwire.workloads.traces.trace_import import import_traces
 from gradwire.workloads.traces.workload import Kind
+from tests.shared.parts import in_order
 from tests.shared.simulation import replay
 from tests.shared.small_jobs import compiled, job_of, profile_of
 
@@ -57,7 +58,7 @@ def test_an_import_finds_the_same_messages_and_bytes(
     outcome = import_traces(files, "again", Reading(), lambda *_: None)
     told = "\n".join(finding.words for finding in outcome.findings)
     assert outcome.workload is not None, told
-    assert "written by gradwire: collectives are in it as the messages that they were made of" in told
+    assert "written by gradwire" in told
     tasks, ops = outcome.workload.tasks, plan.ops
     sends, sent = tasks.kind == Kind.SEND, ops.kind == OpKind.SEND
     found = Counter(
@@ -100,9 +101,9 @@ def test_tools_find_what_they_need(tmp_path: Path) -> None:
 
 def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     plan = plan_of("ring")
-    with pytest.raises(InputFault, match="no call for a message to several ranks"):
+    with pytest.raises(InputFault, match="several ranks"):
         write_kineto(tmp_path / "run", plan_of("ring-multicast"), replay(plan), 1, "a test")
-    with pytest.raises(InputFault, match=f"iteration 5: the run has logged 0 of its {len(plan.ops)} ops"):
+    with pytest.raises(InputFault, match=in_order("iteration 5:", "0 of", f"{len(plan.ops)} ops")):
         write_kineto(tmp_path / "run", plan, replay(plan), 5, "a test")
     assert not (tmp_path / "run").exists()
     assert np.unique(replay(plan).iteration).tolist() == [0, 1]

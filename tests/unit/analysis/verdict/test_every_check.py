@@ -12,8 +12,9 @@ import pytest
 from gradwire.analysis.agreement.short_windows import ShortWindow, WindowUse
 from gradwire.analysis.fluid.estimate import FluidTimes
 from gradwire.analysis.packets.capture_files import Capture, Packets
-from gradwire.analysis.verdict.condition_checks import Beside, Divided
+from gradwire.analysis.verdict.condition_checks import Divided
 from gradwire.analysis.verdict.packet_checks import capture_checks
+from gradwire.analysis.verdict.program_checks import ProgramsState
 from gradwire.analysis.verdict.verdict import Circumstances, Verdict, failed_run, judge, verdict_of
 from gradwire.datatypes.host_settings import HostParameter, HostSetting
 from gradwire.datatypes.network_counts import BandCount, LineCount
@@ -320,7 +321,14 @@ CASES: dict[str, Callable[[Path], Verdict]] = {
         FABRIC,
         sound_log(),
         sound_record(),
-        circumstances=Circumstances(beside=Beside(1, ["tenant/h1 ended with status 3"])),
+        circumstances=Circumstances(programs=ProgramsState(1, ["tenant/h1 ended with status 3"])),
+    ),
+    "figures": lambda _: judge(
+        pushes(),
+        FABRIC,
+        sound_log(),
+        sound_record(),
+        circumstances=Circumstances(programs=ProgramsState(1, unreadable=["figures/tenant/h1.jsonl: line 2"])),
     ),
     "faults": lambda _: judge(
         pushes(),

@@ -9,6 +9,7 @@ from gradwire.analysis.verdict.verdict import Verdict, judge
 from gradwire.datatypes.host_settings import HostParameter, HostSetting
 from gradwire.datatypes.records import PointRecord
 from gradwire.network.fabric import Fabric
+from tests.shared.parts import tells
 from tests.unit.analysis.verdict.sound_run import FABRIC, pushes, sound_log, sound_record
 from tests.unit.analysis.verdict.test_every_check import controlled
 
@@ -47,7 +48,7 @@ def test_a_parameter_has_to_be_there_at_the_end_whatever_sets_its_numbers_apart(
     other = replace(tabs[1], at_end="1 2")
     assert failed(fabric, replace(record, host_parameters=(tabs[0], other))) == ["host parameters"]
     (check,) = parameter_checks(fabric, (tabs[0], other))
-    assert "1 of 2 as asked for; net.ipv4.ip_local_port_range of h2 is '1 2'" in check.value
+    assert tells(check.value, "1 of 2", "net.ipv4.ip_local_port_range", "h2", "'1 2'")
 
 
 def test_without_any_there_is_no_check() -> None:
@@ -58,7 +59,8 @@ def test_settings_of_gradwires_own_are_named_with_their_hosts() -> None:
     own = [
         HostParameter(f"h{number}", "net.ipv4.tcp_rmem", "1\t2", is_own=True, at_end="3 4") for number in range(1, 6)
     ]
-    assert replaced_settings(own) == ["net.ipv4.tcp_rmem = '1 2' at h1, h2, h3 and 2 more"]
+    (line,) = replaced_settings(own)
+    assert tells(line, "net.ipv4.tcp_rmem = '1 2'", "h1, h2, h3", "2 more")
     assert replaced_settings([replace(own[0], is_own=False)]) == []
 
 

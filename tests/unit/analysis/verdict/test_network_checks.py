@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
 import pytest
 
 from gradwire.analysis.port_traffic import busiest, ports_traffic
+from gradwire.analysis.verdict.checks import Check
+from gradwire.analysis.verdict.program_checks import ProgramsState
+from gradwire.analysis.verdict.verdict import judge_programs
 from gradwire.datatypes.host_settings import HostTcp
 from gradwire.datatypes.network_counts import BandCount, NetworkCounts, ReplacedQueues
 from gradwire.datatypes.records import FaultRecord, PlannedFault
 from gradwire.inside.program_protocol import Report
 from gradwire.network.fabric import Fabric
 from gradwire.network.links import LinkSetting
-from gradwire.programs.verdict import checks
+from gradwire.programs.reported import network_state
 from tests.unit.analysis.verdict.test_laws import LINES
 
 FABRIC = Fabric(2, 10e9)
@@ -29,6 +33,13 @@ def counted(*bands: BandCount, report: Report = SOUND, **changes: object) -> Rep
     """The report with other counts."""
     counts = replace(report.counts, **({"bands": bands} if bands else {}), **changes)  # type: ignore[arg-type]
     return msgspec.structs.replace(report, counts=counts)
+
+
+def checks(report: Report, fabric: Fabric, faults: Sequence[PlannedFault] = ()) -> list[Check]:
+    """All checks of a run of programs, without those of the programs themselves."""
+    state = network_state(report, fabric, faults)
+    _, *made, _ = judge_programs(state, ProgramsState(2), report.faults, round(report.duration_s * 1e9)).checks
+    return made
 
 
 def failed(report: Report, fabric: Fabric = FABRIC) -> list[str]:
@@ -115,7 +126,8 @@ LOSSY = replace(FABRIC, faulty=True)
 
 
 def report_with(*records: FaultRecord, **changes: object) -> Report:
-    return msgspec.structs.replace(counted(**changes), faults=records)
+    counts = replace(COUNTS, **changes)  # type: ignore[arg-type] # all of them are counts
+    return msgspec.structs.replace(SOUND, counts=counts, faults=records)
 
 
 def failed_with(report: Report, *faults: PlannedFault, fabric: Fabric = LOSSY) -> list[str]:

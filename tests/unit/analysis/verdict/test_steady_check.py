@@ -14,7 +14,7 @@ P3_LIKE = FluidTimes(np.array([0.067, 0.041, 0.049, 0.045, 0.047, 0.047]), 0.047
 def test_a_warm_up_that_is_too_short_for_the_ideal_network_fails() -> None:
     check = steady_check(np.array([0.067, 0.041]), 1, P3_LIKE)
     assert not check.ok
-    assert check.value == "-12.8% from the ideal network's steady state"
+    assert check.value.startswith("-12.8% ")
     assert steady_check(np.array([0.067, 0.041, 0.049, 0.045, 0.047]), 4, P3_LIKE).ok
 
 

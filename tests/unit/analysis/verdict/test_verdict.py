@@ -19,7 +19,7 @@ from gradwire.analysis.points import (
     point_result,
     pool_seeds,
 )
-from gradwire.analysis.verdict.condition_checks import Beside
+from gradwire.analysis.verdict.program_checks import ProgramsState
 from gradwire.analysis.verdict.uplink_check import uplink_checks
 from gradwire.analysis.verdict.verdict import Circumstances, Verdict, failed_run, judge
 from gradwire.datatypes.plan import Role
@@ -379,7 +379,7 @@ def test_programs_beside_a_strategy_leave_out_what_counts_all_bytes() -> None:
         FABRIC,
         sound_log(),
         busier,
-        circumstances=Circumstances(beside=Beside(2, early=["backup/h1 ended after 0.100 s"])),
+        circumstances=Circumstances(programs=ProgramsState(2, early=["backup/h1 ended after 0.100 s"])),
     )
     assert failed(beside) == []
     (check,) = (check for check in beside.checks if check.name == "programs")
@@ -390,6 +390,6 @@ def test_programs_beside_a_strategy_leave_out_what_counts_all_bytes() -> None:
         FABRIC,
         sound_log(),
         busier,
-        circumstances=Circumstances(beside=Beside(2, ["backup/h1 ended with status 3"])),
+        circumstances=Circumstances(programs=ProgramsState(2, ["backup/h1 ended with status 3"])),
     )
-    assert wrong.summary == "invalid: programs backup/h1 ended with status 3 (limit none fails)"
+    assert wrong.summary == "invalid: backup/h1 ended with status 3"

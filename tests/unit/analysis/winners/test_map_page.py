@@ -12,6 +12,7 @@ from gradwire.analysis.winners.chart import map_chart
 from gradwire.analysis.winners.measured import AT_BORDER, AT_RANDOM, ChosenCell, MeasuredCell
 from gradwire.analysis.winners.page import map_page
 from gradwire.analysis.winners.winner_map import Axis, Time, WinnerMap
+from tests.shared.parts import tells
 from tests.unit.analysis.report.test_in_browser import opened
 
 HOSTILE = "</script><script>document.title = 1</script> & <b style='x'>"
@@ -59,9 +60,9 @@ const press = (place, key) => at(place, new KeyboardEvent("keydown", { key, bubb
 def test_pointing_shows_a_cell_and_a_click_keeps_it(page: Path, tmp_path: Path) -> None:
     script = f"""{POINT} return [enter("0,0"), enter("1,0"), click("2,0"), enter("0,0"), press("2,0", "Escape"), enter("0,0")];"""
     first, tie, kept, still, _, free = opened(page, script, tmp_path).answer
-    assert "fabric.rate = 1gbit, cluster.workers = 2" in first
+    assert tells(first, "fabric.rate = 1gbit", "cluster.workers = 2")
     assert "500 ms" in first
-    assert "ring is fastest" in first, "as measured"
+    assert "ring is fastest" in first  # as measured
     assert "level with" in tie
     assert "fabric.rate = 100gbit" in kept
     assert still == kept
@@ -73,8 +74,8 @@ def test_keys_move_and_cells_say_why_nothing_runs(page: Path, tmp_path: Path) ->
         return [document.activeElement.dataset.place, document.getElementById("details").textContent];"""
     place, text = opened(page, script, tmp_path).answer
     assert place == "2,1"
-    assert "nothing can run" in text
-    assert f"ring cannot run: {HOSTILE}" in text
+    assert "nothing can" in text
+    assert tells(text, "ring cannot", HOSTILE)
 
 
 def test_measured_cells_are_marked_by_whether_they_agree(page: Path, tmp_path: Path) -> None:

@@ -32,9 +32,9 @@ def test_claims_of_a_cause_are_told_together() -> None:
 
 
 def test_a_broken_premise_is_no_cause() -> None:
-    broken = replace(WRONG, broken_premise="expected a slow network; seen: 100 Gbit/s")
+    broken = replace(WRONG, broken_premise="seen: 100 Gbit/s")
     assert differences([broken]) == []
-    assert unexplained_claims([broken]) == [(broken, "expected a slow network; seen: 100 Gbit/s")]
+    assert unexplained_claims([broken]) == [(broken, broken.broken_premise)]
     alone = replace(WRONG, explanation=None)
-    assert unexplained_claims([alone]) == [(alone, "nothing in the logs explains it")]
+    assert [claim for claim, _ in unexplained_claims([alone])] == [alone]
     assert unexplained_claims([WRONG]) == []

@@ -9,6 +9,7 @@ import pytest
 from gradwire.analysis.cells import cells_of_claims
 from gradwire.faults import InputFault
 from reproduction.scoring.reference import choose_scenarios, load_paper, load_papers
+from tests.shared.parts import in_order
 
 GOOD = """
 paper = "p3"
@@ -47,10 +48,7 @@ def test_reads_a_paper(tmp_path: Path) -> None:
         == choose_scenarios([paper], [])
         == [(paper, paper.scenario[0])]
     )
-    with pytest.raises(
-        InputFault,
-        match=r"p3-fig2: no such paper or scenario; did you mean p3-fig1\? `gradwire reproduce --list` lists all",
-    ):
+    with pytest.raises(InputFault, match=in_order("p3-fig2:", "p3-fig1", "`gradwire reproduce --list`")):
         choose_scenarios([paper], ["p3-fig2"])
 
 
@@ -76,12 +74,10 @@ def test_a_claim_takes_the_value_that_gradwire_shows(tmp_path: Path) -> None:
     assert (claim.printed, claim.metric, claim.where, claim.fitted) == (cell.value, cell.metric, cell.where, True)
     assert cell.source == f"Geryon, {claim.source}"
     path.write_text(SHIPPED + "printed = 0.3")
-    with pytest.raises(InputFault, match="claim yolo-vanilla: printed is that of the shipped value; leave it out"):
+    with pytest.raises(InputFault, match="yolo-vanilla: printed"):
         load_paper("geryon", tmp_path)
     path.write_text(SHIPPED.replace("yolo-vanilla", "yolo"))
-    with pytest.raises(
-        InputFault, match="claim yolo: shipped = true, but gradwire/analysis/printed_values has no such value"
-    ):
+    with pytest.raises(InputFault, match="yolo: shipped = true"):
         load_paper("geryon", tmp_path)
 
 

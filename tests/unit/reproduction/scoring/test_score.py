@@ -11,6 +11,7 @@ from reproduction.scoring.evidence import Measured, Points, measures
 from reproduction.scoring.explanations import Explanation, explains, premise
 from reproduction.scoring.reference import Claim, Paper
 from reproduction.scoring.score import Evaluated, Result, Status, evaluate, score
+from tests.shared.parts import in_order, tells
 from tests.shared.stored_points import stored
 
 POINTS = Points([stored(2.0, strategy="p3", seed=1), stored(4.0, strategy="fifo", seed=1)])
@@ -62,7 +63,7 @@ def test_a_scenario_that_is_not_emulable_says_why() -> None:
 
 
 def test_a_claim_that_nothing_measures_is_a_bug() -> None:
-    with pytest.raises(InternalFault, match="nothing measures claim a of p3-fig0"):
+    with pytest.raises(InternalFault, match=in_order("claim a", "p3-fig0")):
         evaluated({"id": "a", "printed": 3, "metric": "count"})
 
 
@@ -73,11 +74,11 @@ def test_far_numbers_need_an_explanation() -> None:
     assert result.needs_explanation
     assert result.relative_error == pytest.approx(0.25)
     assert score([result]).unexplained == ("p3-fig0/test-far",)
-    why = Explanation("no network", "the critical path is all computation", "1 of 1 s")
+    why = Explanation("no network", "all computation", "1 of 1 s")
     explains("p3-fig0", "test-far")(lambda *_: why)
     explained = only(far)
     assert explained.explanation == why
-    assert explained.why == "1 of 1 s the critical path is all computation"
+    assert tells(explained.why, why.seen, why.argument)
     assert score([explained]).unexplained == ()
     assert score([explained]).beyond == 1
 
@@ -85,12 +86,12 @@ def test_far_numbers_need_an_explanation() -> None:
 def test_a_broken_premise_leaves_a_claim_unexplained_by_name() -> None:
     @explains("p3-fig0", "test-broken")
     def _broken(_points: Points, _: Claim) -> Explanation:
-        premise(False, "a network that is full", "10 % of its rate")
+        premise(False, "a full network", "10 %")
         return Explanation("a full network", "the network is full")
 
     result = only({**P3, "printed": 0.6, "id": "test-broken"})
     assert (result.status, result.explanation, result.unexplained) == (Status.DIFFERS, None, True)
-    assert result.why == "unexplained: expected a network that is full; seen: 10 % of its rate"
+    assert tells(result.why, "unexplained:", "a full network", "10 %")
     found = score([result])
     assert found.unexplained == ("p3-fig0/test-broken",)
     assert (found.beyond, found.explained) == (1, 0)
@@ -102,9 +103,9 @@ def test_a_default_explanation_serves_what_has_none_of_its_own() -> None:
         loaded,
         loaded.scenario[0],
         POINTS,
-        explain=lambda points, claim: Explanation("log", f"{claim.id}, from its log"),
+        explain=lambda points, claim: Explanation("log", f"{claim.id} logged"),
     )
-    assert found.results[0].why == "a, from its log"
+    assert found.results[0].why == "a logged"
 
 
 def test_a_narrowed_evaluation_leaves_other_claims_out() -> None:

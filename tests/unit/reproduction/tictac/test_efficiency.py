@@ -83,7 +83,7 @@ def test_definitions() -> None:
     upper, lower = np.array([4.0, 4.0, 3.0]), np.array([2.0, 2.0, 3.0])
     assert scheduling_efficiency(upper, lower, np.array([2.0, 4.0, 3.0])).tolist() == [1, 0, 1]
     assert speedup_bound(upper, lower).tolist() == [1, 1, 0]
-    with pytest.raises(InternalFault, match="computes and transfers nothing"):
+    with pytest.raises(InternalFault, match="transfers nothing"):
         speedup_bound(upper, np.zeros(3))
 
 
@@ -154,7 +154,7 @@ def test_r_squared_of_a_line_and_of_noise() -> None:
 
 @pytest.mark.parametrize("times", [[1.0, 1.0, 1.0], [1.0, 2.0]])
 def test_r_squared_needs_something_to_explain(times: list[float]) -> None:
-    with pytest.raises(InputFault, match="3 or more runs that differ"):
+    with pytest.raises(InputFault, match="3 or more"):
         r_squared(np.arange(len(times), dtype=np.float64), np.array(times))
 
 

@@ -14,6 +14,7 @@ from reproduction.world.cells import SCENARIOS, Called, Planned, Row, Source, lo
 from reproduction.world.sources import SOURCES
 from reproduction.world.sources.collectives import busbw_GBps, size_of
 from reproduction.world.sources.training import time_by_operations_s
+from tests.shared.parts import in_order
 
 GIVEN = load_given()
 HOST = ("host's rate", "time for a message", "time of a call", "pause between calls")
@@ -51,7 +52,7 @@ def test_every_scenario_can_be_read(source: Source) -> None:
     "source", [source for source in SOURCES if source.name not in ONE_REASON_FOR_ALL], ids=lambda source: source.name
 )
 def test_an_unknown_row_is_named(source: Source) -> None:
-    with pytest.raises(InputFault, match=rf"{source.name}: no rule .*frob"):
+    with pytest.raises(InputFault, match=in_order(f"{source.name}: no rule", "frob")):
         source.cell(Row(source.name, "frob", "frob", "time", "ms"))
 
 
@@ -68,7 +69,7 @@ def test_every_scenario_file_is_of_some_row() -> None:
 
 def test_values_that_are_fitted_on_are_given() -> None:
     assert printed_value("dlperf", "ResNet-50 v1.5 FP32 b128, NGC PyTorch", "1 GPUs") == 367.29
-    with pytest.raises(InputFault, match="has no row dlperf, x, y"):
+    with pytest.raises(InputFault, match="dlperf, x, y"):
         printed_value("dlperf", "x", "y")
 
 

@@ -30,6 +30,7 @@ from reproduction.world.predicting import Predicted as FromARun
 from reproduction.world.running_programs import jobs_for, predicted_by, refuse_unfit
 from reproduction.world.scored import Status, score_row, write_rows
 from reproduction.world.sources.tc_cluster import TC_CLUSTER
+from tests.shared.parts import in_order, tells
 
 FAR = Row("all-reduce", 128, 4, "delay 10 ms, rate 1 Gbit/s", 2000.0)
 
@@ -108,9 +109,9 @@ def test_cells_that_are_not_given_can_be_asked_for() -> None:
 
 def test_rows_that_no_name_matches_are_refused() -> None:
     assert [row.name for row in chosen(given(), "^p2p.*default$")] == ["p2p-2-64-default"]
-    with pytest.raises(ValueError, match=r"^--only p3p: no row has such a name; rows are p2p-2-64-default, "):
+    with pytest.raises(ValueError, match=in_order("--only p3p:", "p2p-2-64-default")):
         chosen(given(), "p3p")
-    with pytest.raises(ValueError, match="not a regular expression"):
+    with pytest.raises(ValueError, match="regular expression"):
         chosen(given(), "(")
 
 
@@ -122,7 +123,7 @@ def test_a_run_of_no_row_fails(
     monkeypatch.setattr(sys, "argv", ["module", *words])
     with pytest.raises(SystemExit, match="2"):
         module.main()
-    assert "no row has such a name" in capsys.readouterr().err
+    assert "--only p3p: " in capsys.readouterr().err
 
 
 def test_a_run_becomes_a_prediction_without_its_first_call() -> None:
@@ -130,10 +131,10 @@ def test_a_run_becomes_a_prediction_without_its_first_call() -> None:
     rows = [{"call": number, "time_s": time_s} for number, time_s in ((2, 2.2), (0, 3.0), (1, 2.0))]
     found = predicted_by(wanted, judged(True, rows))
     assert found.value == pytest.approx(2100)
-    assert found.seen == "in the run, time_s of each call: 3, 2, 2.2"
+    assert tells(found.seen, "time_s", "3, 2, 2.2")
     assert predicted_by(wanted, judged(False, rows)) == FromARun(None, "invalid: drops")
     assert predicted_by(wanted, judged(True, [])).value is None
-    with pytest.raises(ValueError, match="there must be two"):
+    with pytest.raises(ValueError, match="must be two"):
         wanted.value([1.0])
 
 
@@ -142,20 +143,20 @@ def test_without_a_python_a_row_of_programs_is_not_run_and_says_what_runs_it() -
     cell = TC_CLUSTER.cell(row)
     scored = score_row(row, cell, {})
     assert (scored.status, scored.predicted) == (Status.NOT_RUN, None)
-    assert "gradwire reproduce world --python" in scored.seen
-    assert scored.command == "python -m reproduction.world.gloo --python PYTHON --only '^all-reduce-4-128-default$'"
+    assert "world --python" in scored.seen
+    assert tells(scored.command, "reproduction.world.gloo", "--python PYTHON", "--only '^all-reduce-4-128-default$'")
     assert isinstance(cell.planned, Programs)
     scored = score_row(row, cell, {cell.planned: FromARun(320.0, "seen")})
     assert (scored.status, scored.predicted, scored.by) == (Status.PREDICTED, 320.0, "programs")
 
 
 def test_a_python_without_pytorch_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputFault, match="there is no such file"):
+    with pytest.raises(InputFault, match="no such file"):
         refuse_unfit(tmp_path / "python")
     other = tmp_path / "python"
     other.write_text("#!/bin/sh\necho no torch >&2; exit 1\n")
     other.chmod(0o755)
-    with pytest.raises(InputFault, match=r"has no PyTorch with Gloo \(no torch\): .* -m pip install torch"):
+    with pytest.raises(InputFault, match=in_order("(no torch):", "pip install torch")):
         refuse_unfit(other)
 
 
@@ -181,7 +182,7 @@ def test_two_rows_are_fitted_and_marked() -> None:
 
 
 def test_words_that_nobody_knows_are_refused() -> None:
-    with pytest.raises(ValueError, match="must be a delay, a rate, or both"):
+    with pytest.raises(ValueError, match="a delay, a rate"):
         _ = Row("p2p", 64, 2, "loss 1 %", 1.0).netem
 
 
@@ -191,7 +192,7 @@ def test_the_first_call_is_shown_alone(tmp_path: Path) -> None:
     found = predicted(FAR, tmp_path)
     assert found.calls_s == (3.0, 2.0, 2.2)
     assert found.ratio == pytest.approx(1.05)
-    assert "3000    2100  1.050  valid" in list(table([found]))[1]
+    assert list(table([found]))[1].split()[-4:] == ["3000", "2100", "1.050", "valid"]
 
 
 def test_rows_of_programs_alone_can_be_asked_for() -> None:

@@ -13,6 +13,7 @@ from gradwire.faults import InternalFault, MachineFault
 from reproduction.world import host_costs
 from reproduction.world.gloo_rows import Row, programs
 from reproduction.world.host_costs import COMPILER, build, path_of_library
+from tests.shared.parts import in_order
 
 LEAST_COPIED_BYTES = 4096
 
@@ -34,7 +35,7 @@ def test_a_library_that_lies_there_is_not_believed(empty: Path) -> None:
 
 def test_without_a_compiler_the_command_that_installs_it_is_named(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(empty))
-    with pytest.raises(MachineFault, match=rf"^{COMPILER} is missing, to build host_costs.c: `.*{COMPILER}.*`$"):
+    with pytest.raises(MachineFault, match=rf"^{COMPILER} .*: `.*{COMPILER}.*`$"):
         build()
 
 
@@ -42,7 +43,7 @@ def test_a_source_that_does_not_compile_is_our_fault(empty: Path, monkeypatch: p
     wrong = empty / "wrong.c"
     wrong.write_text("int none(void) { return nothing; }\n")
     monkeypatch.setattr(host_costs, "SOURCE", wrong)
-    with pytest.raises(InternalFault, match=r"(?s)wrong\.c cannot be built: .*nothing"):
+    with pytest.raises(InternalFault, match=in_order("wrong.c", "nothing")):
         build()
     assert not path_of_library().exists()
 

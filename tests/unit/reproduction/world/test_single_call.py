@@ -67,7 +67,7 @@ def test_the_time_of_a_call_is_the_longest_of_all_ranks_behind_the_barrier() -> 
 
 def test_a_plan_without_a_barrier_has_no_time_of_a_call() -> None:
     plan = plan_of(call("all-reduce", 2, "strategy.options.barrier=false"))
-    with pytest.raises(InternalFault, match="no single call behind a barrier"):
+    with pytest.raises(InternalFault, match="behind a barrier"):
         call_times_s(plan, log_of(plan, {}), 1)
 
 

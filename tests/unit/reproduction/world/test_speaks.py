@@ -9,6 +9,7 @@ import pytest
 
 from gradwire.runs.executing.choice import Where
 from reproduction.world import command, predicting
+from tests.shared.parts import tells
 
 
 class Begun(Exception):
@@ -25,7 +26,8 @@ def test_what_is_predicted_is_said_before_anything_takes_long(
     monkeypatch.setattr(command, "make_kernel_ready", begin)
     with pytest.raises(Begun):
         command.reproduce_world(["world-pytorch_ddp"], Where(), tmp_path / "out", None)
-    assert capsys.readouterr().out == "predicting 4 printed values of pytorch_ddp\n"
+    (line,) = capsys.readouterr().out.splitlines()
+    assert tells(line, "4 printed values", "pytorch_ddp")
 
 
 def test_what_is_run_and_estimated_is_said_before_the_first_point(
@@ -35,5 +37,4 @@ def test_what_is_run_and_estimated_is_said_before_the_first_point(
     monkeypatch.setattr(predicting.Predictions, "estimate", begin)
     with pytest.raises(Begun):
         command.reproduce_world(["world-pytorch_ddp"], Where(), tmp_path / "out", None)
-    said = capsys.readouterr().out
-    assert "8 scenarios by packets and 44 by estimate" in said
+    assert tells(capsys.readouterr().out, "8 scenarios", "packets", "44 by estimate")

@@ -19,6 +19,7 @@ from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runs.compiling.part_of_job import compiled_part
 from gradwire.runs.executing.choice import Where
 from gradwire.scenario.loading import scenario_of
+from tests.shared.parts import in_order, tells
 
 SMALL = DivisionQuestion("llama3-8b", 64, device="h100", samples=64)
 
@@ -49,7 +50,7 @@ def test_nothing_that_is_left_out_could_be_among_the_best(found: Found, tmp_path
         division_answer.SCENARIO_FILE,
         "chart.png",
     }
-    assert "lower bound and not an estimate" in " ".join(division_answer.describe(found))
+    assert "lower bound" in " ".join(division_answer.describe(found))
 
 
 def test_the_fastest_run_in_part_as_points_of_a_scenario(found: Found) -> None:
@@ -91,11 +92,9 @@ def test_a_division_that_cannot_run_does_not_end_the_others(found: Found, tmp_pa
     assert able.parts == (second,)
     assert [run.point.section.strategy.options for run in prepared.planned] == [second.options]
     (refused,) = able.refused
-    assert (refused.place, refused.reason) == (
-        1,
-        "part.copies = 8: there are 8 copies of each class; take 2, or leave out [part]",
-    )
-    with pytest.raises(InputFault, match=r"^--run 1: none of these divisions can run in part: part.copies = 8"):
+    assert refused.place == 1
+    assert tells(refused.reason, "part.copies = 8:", "8 copies", "take 2")
+    with pytest.raises(InputFault, match=in_order("--run 1:", "none", "part.copies = 8")):
         prepared_divisions(found, replace(chosen, parts=(of_all,)), tmp_path / "packets", terminal.screen())
 
 
@@ -108,9 +107,9 @@ def test_a_table_has_measured_and_estimated_times() -> None:
     assert division_answer.make_measured_table(rows).rows[2] == ("3", "data=2", "2.2", "–", "–", "invalid: drops")
     not_run = {**invalid, "place": 4, "verdict": "not run", "reason": "it has no classes"}
     order, of_invalid, of_others = division_answer.describe_measured([*rows, not_run], [])
-    assert order == "By packets the order is 2, 1, which is not that of the estimates."
-    assert of_invalid.startswith("1 of 3 runs is invalid")
-    assert of_others == "Not run: data=2: it has no classes"
+    assert tells(order, "2, 1", "not that of")
+    assert tells(of_invalid, "1 of 3", "invalid")
+    assert tells(of_others, "Not run:", "data=2:", "no classes")
 
 
 @pytest.mark.parametrize(("model", "key"), [("mixtral-8x7b", "experts"), ("llama3-8b", "context")])
@@ -154,5 +153,5 @@ def test_a_question_has_sequences_of_other_lengths() -> None:
     [(2, Where(), "--copies"), (None, Where(None, "dask", "tcp://10.0.0.1:8786"), "--executor, --scheduler")],
 )
 def test_how_to_run_says_how_many_run(copies: int | None, where: Where, said: str) -> None:
-    with pytest.raises(InputFault, match=rf"^{said}: say how many divisions run by packets \(--run 3\)"):
+    with pytest.raises(InputFault, match=in_order(f"{said}:", "(--run 3)")):
         ByPackets(None, copies, where)

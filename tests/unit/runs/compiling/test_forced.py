@@ -15,6 +15,7 @@ from gradwire.runs.expected_cost import warnings
 from gradwire.runs.planned import PlannedRun, plan_runs, refuse_coarse, too_coarse, virtual_clock
 from gradwire.scenario.loading import Point, resolve
 from gradwire.scenario.resolution.compilation import Compiled, compile_point
+from tests.shared.parts import in_order
 
 LAYER = {"name": "a", "kind": "conv", "forward": "0.2ms", "backward": "0.2ms"}
 
@@ -81,13 +82,11 @@ def test_less_is_divided_where_bursts_would_do_more_harm_than_the_clock() -> Non
 
 def test_a_point_whose_verdict_is_known_is_refused_before_it_runs() -> None:
     coarse = planned(point("ring", 128, "100gbit", "4MB"))
-    assert coarse.division.number == 2, "128 hosts at 100 Gbit/s are more than the clock carries undivided"
-    with pytest.raises(
-        InputFault,
-        match=r"^test: made-up ring .*128 hosts at 100 Gbit/s .* divided by 2, .* where 5.0% are allowed: use fewer",
-    ):
+    assert coarse.division.number == 2  # 128 hosts at 100 Gbit/s are more than the clock carries undivided
+    parts = ("test: made-up ring", "128 hosts", "100 Gbit/s", "divided by 2", "5.0%")
+    with pytest.raises(InputFault, match=in_order(*parts)):
         refuse_coarse(coarse)
-    assert [line for line in warnings([coarse]) if "`gradwire run` refuses this point" in line]
+    assert [line for line in warnings([coarse]) if "`gradwire run` refuses" in line]
     sound = planned(point("ring", 128, "100gbit", "64MB"))
     assert too_coarse(sound) == ""
     refuse_coarse(sound)

@@ -23,6 +23,7 @@ from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.checker import check
 from gradwire.workloads.parts.border_rates import border_shares
 from gradwire.workloads.parts.causes import Times
+from tests.shared.parts import in_order, tells
 
 LAYERS = [
     {"name": f"l{number}", "kind": "conv", "size": [size], "forward": "0.2ms", "backward": "0.4ms"}
@@ -69,7 +70,7 @@ def test_a_part_takes_as_long_as_the_whole_and_passes_the_checker(strategy: str)
     assert times(part).iteration_s == pytest.approx(times(whole).iteration_s, rel=0.006)
     (cut,) = part.plans.values()
     assert len(cut.workers) == 4
-    assert cut.notes[-1].startswith(f"{PART_NOTE}: hosts h5 to h8 of 16 run by packets; ")
+    assert tells(cut.notes[-1], f"{PART_NOTE}:", "h5 to h8", "of 16")
     for plan, relative_times in plans_to_check(found.resolved, part):
         check(plan, relative_times)
 
@@ -153,10 +154,7 @@ def test_a_part_of_thousands_has_the_ops_of_its_ranks_alone() -> None:
     buckets = 3
     assert len(plan.ops) < 3 * buckets * 2 * 1040 * 4
     assert part.fabric.hosts == 3
-    with pytest.raises(
-        InputFault,
-        match=r"one ring after the other .*this job has no classes of ranks, because strategy .kvstore. has none",
-    ):
+    with pytest.raises(InputFault, match=in_order("one ring", "no classes", "'kvstore'")):
         compiled_part(point("kvstore", cluster={"workers": 1040}).resolved)
 
 
@@ -170,7 +168,7 @@ def test_a_leaf_keeps_its_uplinks() -> None:
 
 def test_a_part_that_others_hold_up_is_refused() -> None:
     """Uplinks of other leaves are the bottleneck, and the part does not have them."""
-    with pytest.raises(InputFault, match=r"part: by estimate an iteration is .*% off that of the whole"):
+    with pytest.raises(InputFault, match=r"part: .*% off"):
         compiled_part(point("halving-doubling", fabric=LEAVES, part={"leaf": 2}).resolved)
 
 

@@ -12,6 +12,7 @@ from gradwire.runs.executing.choice import Where
 from gradwire.runs.executing.executor import LocalPool
 from gradwire.scenario.loading import resolve
 from gradwire.vm.machines import Clock
+from tests.shared.parts import in_order
 from tests.unit.runs.test_campaign import TEXT
 
 
@@ -32,7 +33,7 @@ def test_programs_beside_a_strategy_stay_on_this_machine() -> None:
     document = tomllib.loads(TEXT)
     document["program"] = {"backup": {"command": "sleep 1", "hosts": ["h1"]}}
     points = resolve(document, "test.toml", "test").points
-    with pytest.raises(InputFault, match="programs are files of this machine, which workers lack"):
+    with pytest.raises(InputFault, match=in_order("programs", "this machine")):
         Where(executor="dask").refuse_what_cannot_be(Clock(), points)
 
 

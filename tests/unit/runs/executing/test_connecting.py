@@ -26,12 +26,12 @@ def test_a_missing_certificate_is_named(tmp_path: Path) -> None:
     absent = tmp_path / "cert.pem"
     said = refusal({"ca-file": absent, "client.cert": absent, "client.key": absent})
     assert str(absent) in said
-    assert "No such file or directory" in said
+    assert "No such file" in said
 
 
 def test_a_file_that_is_no_certificate_is_named(tmp_path: Path) -> None:
     wrong = tmp_path / "notes.txt"
     wrong.write_text("not a certificate")
     said = refusal({"ca-file": wrong, "client.cert": wrong, "client.key": wrong})
-    assert said.startswith(f"--scheduler {TLS}: cannot use the certificates that Dask's configuration")
+    assert said.startswith(f"--scheduler {TLS}: ")
     assert str(wrong) in said

@@ -26,6 +26,7 @@ from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned import PlannedRun
 from gradwire.runs.stored.stored_run import Completion
+from tests.shared.parts import tells
 from tests.shared.worker_processes import worker_processes
 from tests.unit.runs.executing.stand_in_machines import replace_machines, take_habit
 from tests.unit.runs.test_campaign import GOOD, Silent, machine, planned_runs, rows
@@ -133,20 +134,22 @@ def test_where_all_workers_are_full_the_points_verdict_names_them(client: Any, t
     client.run(take_habit, "full")
     runs, _ = campaign(client, tmp_path / "out", planned_runs(tmp_path / "out"))
     for run in runs:
-        assert "no worker could run the point" in run.result.verdict
+        assert "no worker" in run.result.verdict
         for worker in workers(client):
-            assert f"worker {worker}: its disk is full" in run.result.verdict
+            assert f"worker {worker}: its disk" in run.result.verdict
 
 
 @pytest.mark.parametrize(
     ("habit", "said"),
     [
-        ("other gradwire", "it has gradwire 9.9"),
-        ("no kernel", "it lacks kernel-6.12, and cannot keep what is sent"),
-        ("mixed", "its result is of kernel kernel-of-another, and the others of kernel-6.12: it is not used"),
+        ("other gradwire", ["gradwire 9.9"]),
+        ("no kernel", ["lacks kernel-6.12"]),
+        ("mixed", ["kernel-of-another", "kernel-6.12"]),
     ],
 )
-def test_a_worker_with_something_else_is_refused_by_name(client: Any, tmp_path: Path, habit: str, said: str) -> None:
+def test_a_worker_with_something_else_is_refused_by_name(
+    client: Any, tmp_path: Path, habit: str, said: list[str]
+) -> None:
     if habit == "no kernel":
         client.run(use_no_cache)
     other, good = workers(client)
@@ -156,8 +159,7 @@ def test_a_worker_with_something_else_is_refused_by_name(client: Any, tmp_path: 
     all_once(tmp_path / "out", runs, watcher)
     assert ran_by(runs) == {good}
     (warning,) = warnings
-    assert warning.startswith(f"worker {other} runs no points: ")
-    assert said in warning
+    assert tells(warning, f"worker {other} runs no points:", *said)
 
 
 def use_no_cache() -> None:
@@ -166,10 +168,10 @@ def use_no_cache() -> None:
 
 def test_where_all_are_refused_nothing_starts(client: Any, tmp_path: Path, notes: Path) -> None:
     client.run(take_habit, "other gradwire")
-    with pytest.raises(MachineFault, match="no worker of the cluster may run points") as refused:
+    with pytest.raises(MachineFault, match="no worker") as refused:
         campaign(client, tmp_path / "out", planned_runs(tmp_path / "out"))
     for worker in workers(client):
-        assert f"worker {worker}: it has gradwire 9.9" in str(refused.value)
+        assert tells(str(refused.value), f"worker {worker}:", "gradwire 9.9")
     assert not (notes / "begun").exists()
 
 

@@ -9,6 +9,7 @@ import pytest
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric, Topology
 from gradwire.runs.launch.network_size import Size, bench_of, chosen_hosts, memory_mb, seconds
+from tests.shared.parts import in_order
 
 SCENARIO = """
 title = "A test"
@@ -70,16 +71,16 @@ def test_a_size_that_says_too_little_or_what_cannot_be_is_refused(size: Size, sa
 
 
 def test_a_scenario_with_several_networks_or_beside_a_size_is_refused(scenario: Path) -> None:
-    with pytest.raises(InputFault, match=r"2 different networks \(rates 10gbit, 25gbit\); choose one with --set"):
+    with pytest.raises(InputFault, match=in_order("2 different networks", "10gbit, 25gbit", "--set")):
         bench_of(Size(scenario, ('fabric.rate=["10gbit","25gbit"]',)))
-    with pytest.raises(InputFault, match="the scenario says how large"):
+    with pytest.raises(InputFault, match="the scenario says"):
         bench_of(Size(scenario, workers=2))
 
 
 def test_more_than_the_clock_carries_is_warned_of() -> None:
     assert bench_of(Size(workers=33, rate="100gbit")).warnings() == []
     (warning,) = bench_of(Size(workers=34, rate="100gbit")).warnings()
-    assert "can send 3400gbit together" in warning
+    assert "3400gbit" in warning
 
 
 def test_hosts_are_chosen_by_name_in_the_order_given() -> None:

@@ -22,6 +22,7 @@ from gradwire.runs.stored.run_folder import HOLDER_FILE, locked, write_run_folde
 from gradwire.scenario.loading import Scenario, load_scenario
 from gradwire.vm.machines import Clock
 from tests.shared.command_line import gradwire_says, needs_no_kernel
+from tests.shared.parts import in_order, tells
 from tests.shared.snippets import ROOT
 from tests.unit.cli.test_command_line import SCENARIO
 from tests.unit.runs.test_campaign import Silent, good_job, machine, planned_runs
@@ -95,19 +96,15 @@ def test_a_folder_that_cannot_be_read_is_left_alone() -> None:
 def test_a_folder_of_ones_own_is_refused_where_it_holds_others() -> None:
     out = made(scenario(), out=Path("results"))
     assert place_for(scenario(), VIRTUAL, out) == Place(out)
-    with pytest.raises(
-        InputFault, match=r"--out results: holds the runs of another scenario, 'A test'.* like results-2"
-    ):
+    with pytest.raises(InputFault, match=in_order("--out results:", "another scenario", "'A test'", "results-2")):
         place_for(scenario("fabric.rate=25gbit"), VIRTUAL, out)
-    with pytest.raises(InputFault, match=r"on another clock \(virtual, scale 1\)"):
+    with pytest.raises(InputFault, match=r"clock \(virtual, scale 1\)"):
         place_for(scenario(), Clock(scale=2), out)
 
 
 def test_the_title_says_what_was_set() -> None:
-    assert (
-        scenario("fabric.rate=25gbit", "run.iterations=1").title
-        == "A test, with fabric.rate = 25gbit, run.iterations = 1"
-    )
+    title = scenario("fabric.rate=25gbit", "run.iterations=1").title
+    assert tells(title, "A test", "fabric.rate = 25gbit", "run.iterations = 1")
     assert scenario().title == "A test"
 
 

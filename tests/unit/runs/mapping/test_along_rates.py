@@ -47,10 +47,10 @@ def test_a_time_that_is_known_is_kept_and_queues_are_as_in_full_estimates() -> N
 
 def test_what_cannot_run_says_why_in_each_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(asked: Asked, *, with_queues: bool) -> MapTime:
-        raise InputFault(f"here: not at {asked.point.section.fabric.rate:g} ({with_queues})")
+        raise InputFault(f"here: {asked.point.section.fabric.rate:g} ({with_queues})")
 
     monkeypatch.setattr(along_rates, "_estimate", refuse)
-    assert times_along(points_of("ring")[:2], "here")[0] == "not at 1e+09 (False)"
+    assert times_along(points_of("ring")[:2], "here")[0] == "1e+09 (False)"
 
 
 PLACES: list[Place] = [(number, 0) for number in range(4)]

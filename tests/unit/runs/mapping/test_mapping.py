@@ -18,6 +18,7 @@ from gradwire.runs.mapping.axes import parse_axes
 from gradwire.runs.mapping.cells import prepared_cells, scenario_of_cells
 from gradwire.runs.mapping.grid import Grid, grid_of
 from tests.shared.command_line import gradwire_says
+from tests.shared.parts import in_order
 
 LAYERS = [{"name": f"l{i}", "size": ["4MB"], "forward": "1ms", "backward": "2ms"} for i in range(3)]
 BOTH = ("halving-doubling", "ring")
@@ -57,14 +58,14 @@ def test_an_axis_replaces_what_the_scenario_sweeps() -> None:
 
 def test_other_sweeps_are_refused_with_what_to_do() -> None:
     sweep = {"strategy.name": ["ring", "ddp"], "run.seed": [1, 2]}
-    with pytest.raises(InputFault, match="also varies seed; give each one value with --set"):
+    with pytest.raises(InputFault, match=in_order("varies seed", "--set")):
         grid(sweep=sweep)
     assert len(grid(["run.seed=2"], sweep=sweep).points) == 6
 
 
 def test_strategies_are_chosen_by_name_and_one_is_not_enough() -> None:
     assert list(grid(chosen=["ddp", "ring"]).strategies) == ["ddp", "ring"]
-    with pytest.raises(InputFault, match="there is only ring besides csc"):
+    with pytest.raises(InputFault, match=in_order("only ring", "csc")):
         grid(chosen=["ring", "csc"])
     with pytest.raises(InputFault, match="rign"):
         grid(chosen=["rign", "ddp"])
@@ -108,7 +109,7 @@ def test_measuring_leaves_out_what_can_be_estimated_and_not_run(tmp_path: Path) 
     cells = [ChosenCell((0, 0), AT_BORDER, BOTH), ChosenCell((0, 1), AT_BORDER, BOTH)]
     prepared, refused = prepared_cells(of_eight, cells, tmp_path / "out", terminal.screen())
     assert set(refused) == {((0, 1), BOTH[0])}
-    assert "would not fit in half of the memory" in refused[(0, 1), BOTH[0]]
+    assert "would not fit" in refused[(0, 1), BOTH[0]]
     ready = [(run.point.section.cluster.workers, run.point.section.strategy.name) for run in prepared.planned]
     assert ready == [(2, BOTH[0]), (2, "ring"), (8, "ring")]
     with pytest.raises(InputFault, match="would not fit"):
@@ -122,7 +123,7 @@ def test_measuring_leaves_out_what_the_virtual_clock_does_not_carry(tmp_path: Pa
     cells = [ChosenCell((0, 0), AT_BORDER, BOTH), ChosenCell((1, 1), AT_BORDER, BOTH)]
     prepared, refused = prepared_cells(rates, cells, tmp_path / "out", terminal.screen())
     assert set(refused) == {((1, 1), name) for name in BOTH}
-    assert all("more together than the virtual clock carries" in reason for reason in refused.values())
+    assert all("virtual clock" in reason for reason in refused.values())
     assert [run.point.section.cluster.workers for run in prepared.planned] == [2, 2]
 
 
@@ -151,7 +152,7 @@ def test_the_command_writes_a_page_a_chart_and_all_cells(
     words = ("map", str(file), *over, "--out", str(tmp_path / "out"), "--jobs", "1")
     status, out, err = gradwire_says(monkeypatch, capsys, *words)
     assert (status, "9 cells" in out) == (0, True), err
-    assert "estimating: 27 of 27 points" in err
+    assert "27 of 27" in err
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         *("map.html", "map.png", "map.svg"),
         *("map.csv", "map.json"),
@@ -160,7 +161,7 @@ def test_the_command_writes_a_page_a_chart_and_all_cells(
     assert len(rows) == 3 * 3 * 3
     unable = [row for row in rows if not row["estimate_s"]]
     assert {(row["cluster.workers"], row["strategy"]) for row in unable} == {("3", "halving-doubling")}
-    assert all("power of 2" in row["why_not"] or "power of two" in row["why_not"] for row in unable)
+    assert all("power of" in row["why_not"] for row in unable)
     document = json.loads((tmp_path / "out" / "map.json").read_text())
     assert len(document["cells"]) == 9
     point = grid_of(file, parse_axes(axes)).points[1, 2]["ring"]

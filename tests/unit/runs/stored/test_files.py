@@ -11,6 +11,7 @@ import pytest
 
 from gradwire.faults import InputFault, InternalFault
 from gradwire.runs.stored.files import fitting, note_made_here, read_message, reading, refuse_changed, seal
+from tests.shared.parts import in_order
 
 
 def test_a_changed_file_is_refused_and_others_are_not(tmp_path: Path) -> None:
@@ -20,7 +21,7 @@ def test_a_changed_file_is_refused_and_others_are_not(tmp_path: Path) -> None:
     for name in ("ops.npz", "completed.json"):
         refuse_changed(tmp_path / name)
     (tmp_path / "ops.npz").write_bytes(b"timez")
-    with pytest.raises(InputFault, match=r"ops\.npz.*its content is not what the run left"):
+    with pytest.raises(InputFault, match=r"ops\.npz.*content is not"):
         refuse_changed(tmp_path / "ops.npz")
     refuse_changed(tmp_path / "verdict.json")
 
@@ -32,7 +33,7 @@ def test_a_run_without_seals_is_read(tmp_path: Path) -> None:
 
 def test_what_does_not_fit_together_is_the_folders_fault_whether_it_has_hashes_or_not(tmp_path: Path) -> None:
     for _ in range(2):
-        with pytest.raises(InputFault, match="its files contradict each other"), fitting(tmp_path):
+        with pytest.raises(InputFault, match="contradict each other"), fitting(tmp_path):
             raise InternalFault("the op log lacks op 3")
         seal(tmp_path, {}, [])
 
@@ -46,14 +47,14 @@ def test_what_does_not_fit_together_in_a_run_of_this_process_is_a_bug_until_some
     with pytest.raises(ValueError, match="rows = 7"), reading(tmp_path / "ops.npz"):
         raise ValueError("rows = 7")
     (tmp_path / "ops.npz").write_bytes(b"other times")
-    with pytest.raises(InputFault, match="its files contradict each other"), fitting(tmp_path):
+    with pytest.raises(InputFault, match="contradict each other"), fitting(tmp_path):
         raise InternalFault("the op log lacks op 3")
-    with pytest.raises(InputFault, match=r"ops.npz: was made by another version"), reading(tmp_path / "ops.npz"):
+    with pytest.raises(InputFault, match=r"ops.npz: .*another version"), reading(tmp_path / "ops.npz"):
         raise ValueError("rows = 7")
 
 
 def test_what_a_damaged_file_repeats_of_itself_is_cut(tmp_path: Path) -> None:
-    with pytest.raises(InputFault, match="is damaged: names differ") as refused, reading(tmp_path / "ops.npz"):
+    with pytest.raises(InputFault, match="damaged: names differ") as refused, reading(tmp_path / "ops.npz"):
         raise zipfile.BadZipFile("names differ: " + "ab " * 10_000)
     assert len(str(refused.value)) < 600
 
@@ -65,7 +66,7 @@ def test_a_key_that_is_given_twice_is_refused(tmp_path: Path, count: int) -> Non
     for twice in ("", ', "valid": true'):
         path.write_text(f'{{"checks": [{whole}], "valid": false{twice}}}')
         with (
-            contextlib.nullcontext() if not twice else pytest.raises(InputFault, match='"valid" is given twice'),
+            contextlib.nullcontext() if not twice else pytest.raises(InputFault, match=in_order('"valid"', "twice")),
             reading(path),
         ):
             assert read_message(path, dict[str, Any])["valid"] is False

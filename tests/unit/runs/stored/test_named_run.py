@@ -19,6 +19,7 @@ from gradwire.runs.stored.run_folder import chosen_iteration, named_run
 from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import StoredRun
 from tests.shared import trace_event_format
+from tests.shared.parts import in_order, tells
 from tests.shared.simulation import replay
 from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
 from tests.unit.runs.test_campaign import machine, planned_runs, record, run, say
@@ -88,31 +89,22 @@ def test_a_wrong_name_is_told_what_there_is(folder: Path, wanted: str, said: lis
 
 def test_a_wrong_folder_or_iteration_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder.parent)
-    with pytest.raises(InputFault, match="elsewhere: no run folder"):
+    with pytest.raises(InputFault, match="elsewhere: no"):
         named_run(Path("elsewhere"), "ring")
     (folder.parent / "runs").mkdir()
     folder.rename(folder.parent / "runs" / "mine")
     assert named_run(Path("mine"), "64_ring").plan().name == "ring"
-    with pytest.raises(InputFault, match="in runs/ there are mine"):
+    with pytest.raises(InputFault, match=in_order("runs/", "mine")):
         named_run(Path("elsewhere"), "ring")
-    with pytest.raises(
-        InputFault, match=r"--iteration 4: batch 64 ring alexnet .* has iterations 0 to 3, of which 1 are warm-up"
-    ):
+    with pytest.raises(InputFault, match=in_order("--iteration 4:", "batch 64 ring", "0 to 3", "1 are warm-up")):
         iteration(named_run(Path("mine"), "64_ring"), 4)
 
 
 def test_why_prints_the_path_and_ends_with_a_sentence(call: Any, folder: Path) -> None:
     status, out, err = call("why", str(folder), "64_vanilla", "--iteration", "2")
     assert (status, err) == (0, "")
-    for text in (
-        "iteration 2",
-        "Where the time went",
-        "network: on the line",
-        "Largest contributions",
-        "The path in order",
-    ):
-        assert text in out
-    assert "% of iteration 2 is " in out.splitlines()[-1]
+    assert tells(out, "iteration 2", "time went", "on the line", "contributions", "path")
+    assert "% of iteration 2" in out.splitlines()[-1]
 
 
 def test_trace_writes_a_file_that_loads(call: Any, folder: Path, tmp_path: Path) -> None:
@@ -124,7 +116,7 @@ def test_trace_writes_a_file_that_loads(call: Any, folder: Path, tmp_path: Path)
     assert trace_event_format.defects(trace) == []
     assert trace["otherData"]["iteration"] == "1"
     sent = {e["name"] for e in trace["traceEvents"] if e["ph"] == "X" and e["cat"] == "send"}
-    assert "fc6/weights/1 -> rank 1" in sent
+    assert any(tells(name, "fc6/weights/1", "rank 1") for name in sent)
 
 
 def test_trace_writes_a_chakra_trace_of_every_rank(call: Any, folder: Path, tmp_path: Path) -> None:
@@ -147,7 +139,7 @@ def test_trace_writes_a_profile_of_every_rank(call: Any, folder: Path, tmp_path:
     assert [file.name for file in files] == [f"rank{rank}.json.gz" for rank in range(len(files))]
     status, output, _ = call("import", str(out), "--out", str(tmp_path / "back"))
     assert status == 0
-    assert "written by gradwire: collectives are in it as the messages that they were made of" in output
+    assert "written by gradwire" in output
     assert call("trace", str(folder), "64_ring", "--kineto", str(out), "--chakra", str(out))[0] == 2
     assert call("trace", str(folder), "64_ring", "--kineto", str(out), "--out", "x.json")[0] == 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from gradwire.runs.stored.provenance import (
 )
 from gradwire.vm.machines import Clock
 from tests.shared.command_line import needs_no_kernel
+from tests.shared.parts import in_order, tells
 from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
 from tests.unit.runs.stored.test_named_run import replaying_job
 from tests.unit.runs.test_campaign import TEXT, machine
@@ -43,7 +45,8 @@ def test_each_start_is_noted_behind_the_others(tmp_path: Path) -> None:
     note_start(tmp_path, Clock(), typed_command(["/usr/bin/gradwire", "run", "x.toml", "--set", "a=[1, 2]"]))
     note_start(tmp_path, Clock("wall", 200), typed_command(["/somewhere/gradwire/__main__.py", "run", "x.toml"]))
     first, second = provenance(tmp_path).starts
-    assert (first.command, second.command) == ("gradwire run x.toml --set 'a=[1, 2]'", "gradwire run x.toml")
+    assert shlex.split(first.command) == ["gradwire", "run", "x.toml", "--set", "a=[1, 2]"]
+    assert second.command == "gradwire run x.toml"
     assert (first.clock, second.clock) == (Clock(), Clock("wall", 200))
     assert second.kernel
     assert first.version
@@ -54,33 +57,26 @@ def test_each_start_is_noted_behind_the_others(tmp_path: Path) -> None:
 def test_a_report_says_all_of_the_last_and_when_the_others_were() -> None:
     earlier = Start(began_at="2025-01-01T00:00:00+00:00", version="1.1", clock=Clock())
     said = dict(facts(Provenance((earlier, START)), None))
-    assert said == {
-        "run on": "2026-01-02 03:04:05 UTC, and begun before on 2025-01-01 00:00:00 UTC",
-        "command": "gradwire run x.toml --set 'a=[1, 2]'",
-        "gradwire": "1.2, commit 0123456789ab, with changes",
-        "kernel": "kernel-6.12-a-b",
-        "clock": "virtual; bytes and rates are divided by 4",
-        "processor": "A fast one",
-        "Python": "3.11.2",
-    }
+    assert tells(said["run on"], "2026-01-02 03:04:05 UTC", "2025-01-01 00:00:00 UTC")
+    assert tells(said["gradwire"], "1.2", "0123456789ab", "with changes")
+    assert tells(said["clock"], "virtual", "divided by 4")
+    as_noted = ("command", "kernel", "processor", "Python")
+    assert [said[key] for key in as_noted] == [START.command, "kernel-6.12-a-b", START.processor, "3.11.2"]
     without = dict(facts(Provenance((earlier,)), None))
-    assert (without["gradwire"], without["command"], without["clock"]) == (
-        "1.1",
-        NOT_RECORDED,
-        "virtual; bytes and rates are not divided",
-    )
+    assert (without["gradwire"], without["command"]) == ("1.1", NOT_RECORDED)
+    assert tells(without["clock"], "virtual", "not divided")
 
 
 def test_a_folder_without_notes_says_so(tmp_path: Path) -> None:
     said = dict(facts(provenance(tmp_path), Clock("wall", 200)))
-    assert said.pop("clock") == "wall; bytes and rates are divided by 200"
+    assert tells(said.pop("clock"), "wall", "divided by 200")
     assert set(said.values()) == {NOT_RECORDED}
     assert dict(facts(Provenance(), None))["clock"] == NOT_RECORDED
 
 
 def test_a_damaged_note_is_named_with_its_remedy(tmp_path: Path) -> None:
     (tmp_path / "provenance.json").write_text('{"starts": [{"version"')
-    with pytest.raises(InputFault, match=r"provenance.json: is damaged.*remove .*provenance.json"):
+    with pytest.raises(InputFault, match=in_order("provenance.json:", "damaged", "remove", "provenance.json")):
         note_start(tmp_path, Clock(), "gradwire")
 
 
@@ -129,14 +125,13 @@ def test_a_run_leaves_all_that_its_report_shows(call: Any, monkeypatch: pytest.M
     status, out, err = call(*words)
     assert (status, err) == (0, "")
     last = next(line for line in reversed(out.splitlines()) if not line.startswith(("report:", "chart:", "rows:")))
-    assert last.startswith("On this network ")
     # The network of these tests carries nothing, so that no cause explains how far it is from an ideal one.
-    assert last.endswith("None of 2 points is valid; 2 are unexplained.")
+    assert tells(last, "On this network", "None of 2", "2 are unexplained.")
     report = tmp_path / "runs" / "mine" / "report.html"
     page = report.read_text()
     for text in (
         "gradwire run mine.toml --set &#39;strategy.name=[&#34;ring&#34;,&#34;tictac&#34;]&#39; --set model.batch=64 --out runs/mine",
-        "<dt>clock</dt><dd>virtual; bytes and rates are not divided</dd>",
+        "<dt>clock</dt><dd>virtual; ",
         "<td>fabric.oversubscription</td><td>1</td>",
         "strategy.options.wire = fp32 (default)",
         "strategy.options.order = tic (default)",

@@ -230,19 +230,19 @@ def test_links_into_the_store_are_gradwires_own(tmp_path: Path) -> None:
         (store, store / "keys", store / key / "capture", tmp_path / key, Path("../../store") / key)
     ):
         (points / f"x{number}").symlink_to(target)
-        with pytest.raises(InputFault, match=f"x{number}: is a link"):
+        with pytest.raises(InputFault, match=f"x{number}: .*link"):
             refuse_links(tmp_path / "run", store)
         (points / f"x{number}").unlink()
     (tmp_path / "run" / "one").symlink_to(store / key)
-    with pytest.raises(InputFault, match="run/one: is a link"):
+    with pytest.raises(InputFault, match=r"run/one: .*link"):
         refuse_links(tmp_path / "run", store)
     (tmp_path / "run" / "one").unlink()
     (store / key / "ops.npz").symlink_to("/dev/zero")
-    with pytest.raises(InputFault, match=r"ops\.npz: is a link, to /dev/zero"):
+    with pytest.raises(InputFault, match=r"ops\.npz: .*link.*/dev/zero"):
         refuse_links(tmp_path / "run", store)
     (store / key / "ops.npz").unlink()
     (store / "fedcba9876543210").symlink_to(tmp_path)
-    with pytest.raises(InputFault, match="gone: is a link"):
+    with pytest.raises(InputFault, match=r"gone: .*link"):
         refuse_links(tmp_path / "run", store)
 
 
@@ -254,7 +254,7 @@ def test_the_store_is_this_users_unless_another_is_named(tmp_path: Path, monkeyp
     (store_folder() / key).mkdir(parents=True)
     (points / "one").symlink_to(store_folder() / key)
     refuse_links(tmp_path / "run")
-    with pytest.raises(InputFault, match="one: is a link"):
+    with pytest.raises(InputFault, match=r"one: .*link"):
         refuse_links(tmp_path / "run", tmp_path / "another")
 
 
@@ -284,7 +284,7 @@ def test_folders_in_folders_without_end_are_refused(tmp_path: Path) -> None:
     deep.mkdir(parents=True)
     refuse_links(tmp_path)
     (deep / "a").mkdir()
-    with pytest.raises(InputFault, match="more than 32 folders in each other"):
+    with pytest.raises(InputFault, match="32 folders"):
         refuse_links(tmp_path)
 
 
@@ -293,7 +293,7 @@ def test_a_record_names_captures_of_its_own_folder_alone(say: Say, name: str, tm
     Path("victim/x.pcap").write_text("")
     try:
         record = type("Record", (), {"captures": [type("About", (), {"file": name})()], "capture_start_ns": 0})()
-        with pytest.raises(InputFault, match="not a name of a file"):
+        with pytest.raises(InputFault, match="name of a file"):
             read_captures(tmp_path / "gift" / "points", None, record, tmp_path)  # type: ignore[arg-type]
     finally:
         Path("victim/x.pcap").unlink()

@@ -11,6 +11,7 @@ from gradwire.faults import InputFault
 from gradwire.named_code import COMMAND_LINE, permit
 from gradwire.scenario.definitions.controller_files import controller_in, controller_text
 from gradwire.scenario.loading import load_scenario
+from tests.shared.parts import in_order
 
 SCENARIO = """
 title = "Ways of a controller"
@@ -35,7 +36,7 @@ def test_the_file_is_hashed_and_not_run(tmp_path: Path) -> None:
     assert point.resolved.fabric.controller == content.sha256
     assert controller_text(content.file, content.sha256) == "raise SystemExit('was run')"
     (tmp_path / "app.py").write_text("pass")
-    with pytest.raises(InputFault, match="has changed since the scenario was read"):
+    with pytest.raises(InputFault, match=r"app\.py has changed"):
         controller_text(content.file, content.sha256)
 
 
@@ -73,16 +74,16 @@ def test_what_cannot_be_read_is_named_once(tmp_path: Path) -> None:
     (tmp_path / "folder.py").mkdir()
     for name in ("folder.py", "bytes.py"):
         permit(tmp_path / name, COMMAND_LINE)
-    with pytest.raises(InputFault) as fault:
+    with pytest.raises(InputFault, match=r"is a folder") as fault:
         controller_in(tmp_path / "folder.py")
-    assert str(fault.value) == f"{tmp_path}/folder.py: cannot be read: is a folder, where a file is wanted"
+    assert str(fault.value).count(f"{tmp_path}/folder.py") == 1
     (tmp_path / "bytes.py").write_bytes(b"\xff")
-    with pytest.raises(InputFault, match=r"bytes\.py: is not text in UTF-8"):
+    with pytest.raises(InputFault, match=in_order("bytes.py:", "UTF-8")):
         controller_in(tmp_path / "bytes.py")
 
 
 def test_bursts_on_one_switch_are_told_the_topology_that_they_need(tmp_path: Path) -> None:
     path = scenario(tmp_path, 'routing = "spray"')
     path.write_text(path.read_text().replace('topology = "leaf-spine", leaves = 2, spines = 2, ', ""))
-    with pytest.raises(InputFault, match=r"'spray': needs fabric\.topology = 'leaf-spine'"):
+    with pytest.raises(InputFault, match=in_order("'spray':", "fabric.topology = 'leaf-spine'")):
         load_scenario(path)

@@ -14,6 +14,7 @@ from gradwire.scenario.definitions.conversion import model_file, model_text
 from gradwire.scenario.loading import Point, load_scenario
 from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
 from gradwire.workloads.models import model
+from tests.shared.parts import in_order, tells
 from tests.unit.scenario.definitions.own_files import DEVICE, MODEL, write_own_files
 
 
@@ -40,7 +41,8 @@ def test_files_are_relative_to_the_scenario_and_points_have_their_names(
     job = compile_point(point.section).job
     assert job.profile.parameters == 129_000
     assert job.compute_s == pytest.approx(3 * 2.001e9 * 8 / (100e12 * 0.4))
-    assert "40% of a GPU of one's own: measured" in job.compute.source
+    assert "40%" in job.compute.source
+    assert "measured" in job.compute.source
 
 
 def test_files_on_the_command_line_are_relative_to_the_current_folder(
@@ -81,7 +83,7 @@ def test_the_copy_in_a_run_folder_needs_no_files(scenario: Path, tmp_path: Path)
     assert folder_name(after) == folder_name(before)
     assert ResolvedPoint(after.section).compute == computed
     told = settings_of(after)
-    assert told["defined.models.tiny"].value == "2 layers: made up"
+    assert tells(str(told["defined.models.tiny"].value), "2", "made up")
     assert told["defined.strategies.one-bucket"].value == str(tmp_path / "asked" / "one_bucket.py")
 
 
@@ -130,7 +132,7 @@ def test_times_of_an_alike_model_that_is_defined_too(scenario: Path, tmp_path: P
     tiny, double = (ResolvedPoint(point.section).compute for point in load_scenario(scenario).points)
     assert tiny.iteration_s == pytest.approx(0.008)
     assert double.iteration_s == pytest.approx(0.016)
-    assert "scaled by FLOPs from tiny" in double.source
+    assert "FLOPs from tiny" in double.source
 
 
 def test_a_built_in_model_from_a_file_is_the_same_and_a_changed_one_is_refused(scenario: Path, tmp_path: Path) -> None:
@@ -139,7 +141,7 @@ def test_a_built_in_model_from_a_file_is_the_same_and_a_changed_one_is_refused(s
     on_k40 = ("model.device=k40", "strategy.name=ring")
     assert digests(only(scenario, *on_k40)) == digests(only(scenario, *on_k40, "model.name=alexnet"))
     path.write_text(path.read_text().replace("[4096, 4096]", "[4096, 4097]"))
-    with pytest.raises(InputFault, match="name = 'alexnet': gradwire has another model of this name"):
+    with pytest.raises(InputFault, match=r"tiny\.toml: name = 'alexnet'"):
         load_scenario(scenario)
 
 
@@ -170,7 +172,7 @@ def test_what_is_wrong_is_told_with_scenario_key_and_file(
 def test_two_files_of_one_name_are_refused(scenario: Path, tmp_path: Path) -> None:
     (tmp_path / "mine" / "again.toml").write_text(MODEL.replace("batch = 8", "batch = 9"))
     scenario.write_text(scenario.read_text() + '[sweep]\n"model.name" = ["../mine/tiny.toml", "../mine/again.toml"]\n')
-    with pytest.raises(InputFault, match=r"again.toml: is called 'tiny', as is .*tiny.toml: give each another name"):
+    with pytest.raises(InputFault, match=in_order("again.toml:", "'tiny'", "tiny.toml")):
         load_scenario(scenario)
 
 
@@ -180,16 +182,14 @@ def test_definitions_may_stand_in_the_scenario_itself(scenario: Path) -> None:
     scenario.write_text(text)
     assert compile_point(only(scenario).section).job.profile.parameters == 129_000
     scenario.write_text(text.replace('"1 GMAC"', "1"))
-    with pytest.raises(InputFault, match=r"defined.models.inline.layers.1.flops = 1: must be a number of floating"):
+    with pytest.raises(InputFault, match=r"defined\.models\.inline\.layers\.1\.flops = 1:"):
         load_scenario(scenario)
 
 
 def test_one_of_several_strategies_of_a_file_is_said(scenario: Path, tmp_path: Path) -> None:
     path = tmp_path / "asked" / "one_bucket.py"
     path.write_text(path.read_text().replace("(STRATEGY,)", '(STRATEGY, replace(STRATEGY, name="other"))'))
-    with pytest.raises(
-        InputFault, match=r"several strategies \(one-bucket, other\): say which, like one_bucket.py:one"
-    ):
+    with pytest.raises(InputFault, match=in_order("(one-bucket, other):", "one_bucket.py:one")):
         load_scenario(scenario)
     scenario.write_text(scenario.read_text().replace("one_bucket.py", "one_bucket.py:other"))
     assert only(scenario).parameters["strategy"] == "other"

@@ -12,6 +12,7 @@ import yaml
 from gradwire.faults import InputFault
 from gradwire.scenario.definitions.network_files import network_in
 from gradwire.scenario.definitions.yaml_documents import yaml_document
+from tests.shared.parts import tells
 
 ONE_HOST: dict[str, Any] = {
     "name": "net",
@@ -47,12 +48,12 @@ def refusal(path: Path, text: str) -> str:
     ["!!timestamp foo", "!!int ''", "!!float ''", "!!bool foo", "!!python/object/apply:os.system ['false']", "! 3"],
 )
 def test_yaml_with_tags_is_refused_before_it_is_constructed(tmp_path: Path, value: str) -> None:
-    assert "has a tag (" in refusal(tmp_path / "net.yaml", f"instances: {value}\n")
+    assert "tag (" in refusal(tmp_path / "net.yaml", f"instances: {value}\n")
 
 
 @pytest.mark.parametrize("number", [":".join(["1"] * 500_000), "0x" + "f" * 1_000_000])
 def test_a_number_in_yaml_that_takes_hours_to_read_is_refused(tmp_path: Path, number: str) -> None:
-    assert "a value of more than 4,000 characters" in refusal(tmp_path / "net.yaml", f"instances: {number}\n")
+    assert "more than 4,000 characters" in refusal(tmp_path / "net.yaml", f"instances: {number}\n")
 
 
 def test_devices_in_devices_are_looked_at_once(tmp_path: Path) -> None:
@@ -86,14 +87,14 @@ def test_links_of_all_edges_together_have_a_limit(tmp_path: Path) -> None:
     end = {"instance": "switch", "component": "port"}
     edge = {"ep1": end, "ep2": end, "scheme": "one2one", "link": "wire"}
     said = refusal(tmp_path / "net.json", json.dumps({**ONE_HOST, "edges": [edge] * 16_384}))
-    assert "edges.1: with it, the network has more than 16,384 links" in said
+    assert tells(said, "edges.1:", "16,384 links")
 
 
 @pytest.mark.parametrize("rate", ["1e300", "-1", "NaN", "9" * 4000])
 def test_a_rate_that_no_link_has_is_refused(tmp_path: Path, rate: str) -> None:
     text = json.dumps({**ONE_HOST, "links": [{"name": "wire", "physical": {"bandwidth": {"gigabits_per_second": 0}}}]})
     said = refusal(tmp_path / "net.json", text.replace('"gigabits_per_second": 0', f'"gigabits_per_second": {rate}'))
-    assert "links.wire.physical.bandwidth.gigabits_per_second: must be a number from 0 to 1e+15" in said
+    assert tells(said, "links.wire.physical.bandwidth.gigabits_per_second:", "0 to 1e+15")
 
 
 def test_a_name_of_thousands_of_digits_is_no_number(tmp_path: Path) -> None:

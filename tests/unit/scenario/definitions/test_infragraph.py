@@ -181,7 +181,7 @@ def test_what_is_wrong_is_refused_by_its_key(tmp_path: Path, content: Any, words
 def test_many_links_and_many_hosts_are_refused_before_they_are_made(tmp_path: Path) -> None:
     crowd = changed("instances", 0, "count", value=2**20)
     crowd["edges"] = [edge(("server", "nic"), ("leaf", "port"), "access", "many2many")]
-    with pytest.raises(InputFault, match="names more than 16,384 components"):
+    with pytest.raises(InputFault, match="16,384 components"):
         read(tmp_path / "dc.json", crowd)
     crowd = changed("instances", 0, "count", value=10_000)
     crowd["edges"] = [edge(("server", "nic[0]"), ("leaf[0]", "port[0]"), "access", "many2many")]
@@ -198,5 +198,5 @@ def test_yaml_that_makes_much_of_little_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputFault, match="has a tag"):
         network_in(str(path), path)
     path.write_text("[" * 100_000)
-    with pytest.raises(InputFault, match=r"more than 16 deep|maximum nesting depth"):
+    with pytest.raises(InputFault, match=r"16 deep|nesting depth"):
         network_in(str(path), path)

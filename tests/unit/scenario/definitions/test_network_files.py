@@ -14,6 +14,7 @@ from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
 from gradwire.scenario.loading import load_scenario
 from gradwire.scenario.resolution.compilation import compile_point
+from tests.shared.parts import tells
 
 SCENARIO = """
 title = "A network of the user's own"
@@ -239,7 +240,7 @@ def test_what_cannot_be_built_is_refused_in_one_message(tmp_path: Path, fabric: 
 
 def test_fewer_hosts_than_the_point_needs_are_refused(tmp_path: Path) -> None:
     (tmp_path / "lab.py").write_text(CAMPUS)
-    assert "has 4 hosts, and the point needs 5" in refusal(tmp_path, 'file = "lab.py:Campus"', workers=5)
+    assert tells(refusal(tmp_path, 'file = "lab.py:Campus"', workers=5), "4 hosts", "needs 5")
 
 
 def test_a_delay_of_nothing_in_a_file_is_one(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from gradwire.network.fabric import Fabric
 from gradwire.network.routing import Route, Routing
 from gradwire.scenario.loading import load_scenario, scenario_of
 from gradwire.scenario.resolution.compilation import compile_point
+from tests.shared.parts import in_order
 
 TEXT = """
 title = "A ring of switches whose packets go one way around"
@@ -53,9 +54,8 @@ def compiled(folder: Path) -> Fabric:
 
 @pytest.mark.parametrize(("name", "content"), [("routes.toml", TOML), ("routes.csv", CSV.replace(", ", ","))])
 def test_a_fabric_has_the_rows_of_a_file(name: str, content: str, tmp_path: Path) -> None:
-    with pytest.raises(InputFault, match=r"go in a circle|port of that name") as fault:
+    with pytest.raises(InputFault, match=in_order("row 3 (switch = 's3'", "*'): next = 's2-eth3'")):
         fabric_of(tmp_path, name, content.replace("s3-eth2", "s2-eth3"))
-    assert "row 3 (switch = 's3', destination = '*'): next = 's2-eth3'" in str(fault.value)
     fabric = fabric_of(tmp_path, name, content.replace("s3-eth2 ", ""))
     assert fabric.routing is Routing.STATIC
     assert fabric.routes == (*ROWS[:2], Route("s3", "*", ("s1",)))

@@ -23,6 +23,7 @@ from gradwire.scenario.resolution.transport_fit import (
 )
 from gradwire.scenario.schema import PointSection
 from gradwire.vm.machines import Clock
+from tests.shared.parts import in_order, tells
 
 BASE: dict[str, Any] = {
     "title": "far apart",
@@ -64,10 +65,7 @@ def said(wanted: Point) -> str:
 
 
 def test_a_buffer_that_does_not_fill_the_path_is_warned_of_with_one_that_would() -> None:
-    assert said(point("1ms", buffer="4MiB")) == (
-        "transport.buffer = 4MiB is too little for the links' delays: the longest round trip holds 12.5 MB at the line's rate (rate x "
-        "round trip), so sockets' windows may limit connections, and not links. 36MiB would do, which is what it is when left out"
-    )
+    assert tells(said(point("1ms", buffer="4MiB")), "transport.buffer = 4MiB", "12.5 MB", "36MiB would do")
 
 
 @pytest.mark.parametrize("wanted", [point(), point(buffer="64KiB"), point("1ms"), point("1ms", buffer="36MiB")])
@@ -76,19 +74,14 @@ def test_nothing_is_said_of_buffers_that_do(wanted: Point) -> None:
 
 
 def test_what_no_window_of_tcp_holds_is_said_whatever_the_buffer() -> None:
-    text = said(point("200ms"))
-    assert text.startswith("the longest round trip holds 2,500 MB at the line's rate")
-    assert "no window of TCP is larger than 1GiB" in text
+    assert tells(said(point("200ms")), "2,500 MB", "larger than 1GiB")
 
 
 def test_sockets_that_together_may_hold_more_than_the_memory_are_told() -> None:
     far = point("10ms")
     assert crowded_memory(far.section, of(far).fabric, connections=100) == ""
     text = crowded_memory(far.section, of(far).fabric, connections=1000)
-    assert text.startswith(
-        "1,000 connections whose buffers have 358MiB each (transport.buffer) may together hold bursts that take"
-    )
-    assert "run.memory_mb = 3,072" in text
+    assert tells(text, "1,000 connections", "358MiB each (transport.buffer)", "run.memory_mb = 3,072")
 
 
 def section(strategy: str = "kvstore", fabric: dict[str, Any] | None = None, **transport: str) -> PointSection:
@@ -131,15 +124,14 @@ def test_cubic_is_asked_for_where_nothing_else_is(keys: dict[str, str]) -> None:
     assert section(congestion="reno").congestion == "reno"
 
 
-def test_dctcp_needs_marks() -> None:
-    (line,) = ResolvedPoint(section(congestion="dctcp")).misfits
-    assert line.startswith("transport.congestion = 'dctcp': reacts to marks, and no port makes any: set fabric.ecn")
-    assert ResolvedPoint(section(fabric=MARKING, congestion="dctcp")).misfits == ()
+@pytest.mark.parametrize("congestion", ["dctcp", "dcqcn"])
+def test_controls_that_react_to_marks_need_them(congestion: str) -> None:
+    (line,) = ResolvedPoint(section(congestion=congestion)).misfits
+    assert tells(line, f"transport.congestion = '{congestion}':", "set fabric.ecn")
+    assert ResolvedPoint(section(fabric=MARKING, congestion=congestion)).misfits == ()
 
 
-def test_dcqcn_needs_marks_and_has_those_of_its_paper() -> None:
-    (line,) = ResolvedPoint(section(congestion="dcqcn")).misfits
-    assert line.startswith("transport.congestion = 'dcqcn': reacts to marks, and no port makes any: set fabric.ecn")
+def test_dcqcn_has_the_marks_of_its_paper() -> None:
     wanted = section(fabric={"ecn": {}}, congestion="dcqcn")
     assert ResolvedPoint(wanted).misfits == ()
     fabric = ResolvedPoint(wanted).fabric
@@ -152,15 +144,15 @@ def test_dcqcn_needs_marks_and_has_those_of_its_paper() -> None:
 
 
 def test_thresholds_of_red_are_in_order_and_for_all_links() -> None:
-    with pytest.raises(ValidationError, match="kmax: must be above kmin"):
+    with pytest.raises(ValidationError, match=in_order("kmax:", "kmin")):
         section(fabric={"ecn": {"kmin": "200KB"}})
     (line,) = ResolvedPoint(section(fabric={"ecn": {}, "link": {"h1": {"ecn": "50KB"}}})).misfits
-    assert line.startswith("fabric.link.'h1'.ecn: fabric.ecn is a table, which is for all links")
+    assert line.startswith("fabric.link.'h1'.ecn: fabric.ecn is")
 
 
 def test_bursts_that_a_buffer_cannot_hold_are_a_misfit() -> None:
     (line,) = ResolvedPoint(section(fabric={**FINITE, "gso": "64KB"})).misfits
-    assert line.startswith("fabric.buffer = 100000B: must be at least 4 bursts of fabric.gso = 64000B")
+    assert tells(line, "fabric.buffer = 100000B:", "at least 4", "fabric.gso = 64000B")
 
 
 def test_windows_cannot_be_divided() -> None:
@@ -170,15 +162,13 @@ def test_windows_cannot_be_divided() -> None:
         (section(fabric={**MARKING, "buffer": "100KB"}), "fabric.buffer = 100000B, fabric.ecn = 30000B"),
         (section(congestion="bbr"), "transport.congestion = 'bbr'"),
     ):
-        with pytest.raises(InputFault, match=f"{told}: bytes and rates would be divided by 8"):
+        with pytest.raises(InputFault, match=in_order(f"{told}:", "divided by 8")):
             refuse_scaled(wanted, 8)
 
 
 def test_multicast_past_finite_buffers_is_refused_with_its_reason() -> None:
     finite, marking = section("multicast-ps", FINITE), section("multicast-ps", MARKING)
-    with pytest.raises(
-        InputFault, match="strategy 'multicast-ps' sends multicast, which is UDP without congestion control"
-    ):
+    with pytest.raises(InputFault, match=in_order("fabric.buffer = 100000B:", "'multicast-ps'")):
         refuse_multicast(finite, compile_point(finite).plans.values())
     refuse_multicast(marking, compile_point(marking).plans.values())
     refuse_multicast(section(fabric=FINITE), compile_point(section(fabric=FINITE)).plans.values())
@@ -214,14 +204,12 @@ def test_the_kernel_grows_the_buffers_of_stock_hosts_unless_a_point_asks_for_oth
 
 def test_windows_of_stock_hosts_are_told_where_paths_hold_more() -> None:
     assert said(stock()) == said(stock("100us")) == ""
-    text = said(stock("1ms"))
-    assert "fabric.hosts = 'stock-before-6.6': windows of such hosts grow to about 2.8 MB" in text
-    assert "12.5 MB" in text
+    assert tells(said(stock("1ms")), "fabric.hosts = 'stock-before-6.6':", "2.8 MB", "12.5 MB")
 
 
 def test_stock_hosts_are_not_divided() -> None:
     refuse_scaled(stock().section, 1)
-    with pytest.raises(InputFault, match=r"fabric\.hosts = 'stock-before-6\.6'.* divided by 2"):
+    with pytest.raises(InputFault, match=in_order("fabric.hosts = 'stock-before-6.6'", "divided by 2")):
         refuse_scaled(stock().section, 2)
 
 

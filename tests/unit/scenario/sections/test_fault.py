@@ -12,6 +12,7 @@ from gradwire.network.fabric import Fabric, Topology
 from gradwire.scenario.loading import scenario_of
 from gradwire.scenario.resolution.planned_faults import fault_defects, planned_faults
 from gradwire.scenario.sections.fault import NEEDS, FaultSection, may_lose, named_faults
+from tests.shared.parts import in_order
 
 FABRIC = Fabric(hosts=4, rate_bps=10e9)
 CONTENT: dict[str, Any] = {
@@ -50,7 +51,7 @@ def test_every_kind_is_accepted_with_what_it_needs_and_refused_without_any_of_it
     assert point.section.fault["x"].kind == kind
     for key in NEEDS[kind]:
         lacking = {name: value for name, value in fault(kind).items() if name != key}
-        with pytest.raises(InputFault, match=rf"fault\.x\.{key}: missing; kind = '{kind}' needs it"):
+        with pytest.raises(InputFault, match=in_order(f"fault.x.{key}: missing", f"'{kind}'")):
             scenario_of({**CONTENT, "fault": {"x": lacking}})
 
 
@@ -94,9 +95,8 @@ def test_places_that_do_not_exist_are_refused(values: dict[str, Any], complaint:
 
 
 def test_names_have_to_be_ones_that_messages_can_tell() -> None:
-    assert fault_defects({"a b": section("link-down")}, FABRIC, 4) == [
-        "fault.a b: a name has letters, digits, dashes and underscores"
-    ]
+    (defect,) = fault_defects({"a b": section("link-down")}, FABRIC, 4)
+    assert defect.startswith("fault.a b: a name")
 
 
 def test_a_list_of_faults_is_named_by_numbers_and_can_be_set() -> None:

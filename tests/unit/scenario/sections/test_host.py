@@ -15,6 +15,7 @@ from gradwire.scenario.program_scenarios import programs_of
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.resolution.transport_fit import congestion_keys
 from gradwire.scenario.sections.fabric import FabricSection, HostSection
+from tests.shared.parts import tells
 
 CONGESTION = "net.ipv4.tcp_congestion_control"
 PLAN = """
@@ -110,9 +111,7 @@ def test_what_agents_set_for_each_socket_is_refused(extra: dict[str, Any], key: 
     wanted = {**document(PLAN), **extra}
     wanted["fabric"]["host"] = {"h1": {"sysctl": {key: "1"}}}
     (line,) = misfits(wanted)
-    assert line.endswith(
-        f"'{key}': has no effect on the sockets of a strategy, for which {instead} decides; use that, or leave out one of them"
-    )
+    assert tells(line, f"fabric.host.'h1'.sysctl.'{key}':", instead)
     wanted["program"] = {"x": {"command": "true"}}  # whose sockets have it
     assert misfits(wanted) == ()
 
@@ -121,8 +120,9 @@ def test_a_host_that_is_not_there_is_refused_with_its_key() -> None:
     plan, programs = document(PLAN), document(PROGRAMS)
     for each in (plan, programs):
         each["fabric"]["host"] = {"h7": {"sysctl": {CONGESTION: "bbr"}}}
-    assert misfits(plan) == ("fabric.host.'h7': no host is called that; hosts are h1 to h3",)
-    with pytest.raises(InputFault, match=r"fabric\.host\.'h7': no host is called that"):
+    (misfit,) = misfits(plan)
+    assert tells(misfit, "fabric.host.'h7':", "h1 to h3")
+    with pytest.raises(InputFault, match=r"fabric\.host\.'h7': no host"):
         programs_of(programs)
 
 

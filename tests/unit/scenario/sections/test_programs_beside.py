@@ -75,7 +75,7 @@ def test_what_cannot_run_is_refused(tmp_path: Path, setting: str, said: str) -> 
 
 
 def test_programs_need_the_virtual_clock_and_undivided_bytes(tmp_path: Path) -> None:
-    with pytest.raises(InputFault, match="programs run on the virtual clock only"):
+    with pytest.raises(InputFault, match="virtual clock only"):
         planned(tmp_path, clock=Clock("wall", 200))
-    with pytest.raises(InputFault, match="use fewer workers or a lower rate"):
+    with pytest.raises(InputFault, match="fewer workers"):
         planned(tmp_path, clock=Clock(scale=2))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gradwire.faults import InputFault
@@ -9,6 +11,7 @@ from gradwire.workloads.models import model, model_names
 from gradwire.workloads.models.compute_times import ComputeTime, compute_time, with_modules_of
 from gradwire.workloads.models.device_facts import DEVICES
 from gradwire.workloads.models.profile import LayerKind
+from tests.shared.parts import in_order, tells
 
 
 def backward_s(time: ComputeTime) -> float:
@@ -89,14 +92,14 @@ def test_batch_scales_at_the_same_rate_from_the_nearest_fact() -> None:
     at_128 = compute_time(model("resnet50"), "k80-half", batch=128)
     assert at_16.iteration_s == pytest.approx(at_32.iteration_s / 2)
     assert at_128.iteration_s == pytest.approx(128 / 51.9)
-    assert "batch 32 scaled to 16" in at_16.source
+    assert tells(at_16.source, "batch 32", "16")
 
 
 def test_kin_scale_by_flops_and_say_so() -> None:
     kin, fact = model("vgg19"), model("vgg16")
     time = compute_time(kin, "k80-half", batch=32)
     assert time.iteration_s == pytest.approx(32 / 35.4 * kin.flops / fact.flops)
-    assert "scaled by FLOPs from vgg16" in time.source
+    assert "FLOPs from vgg16" in time.source
 
 
 def test_added_modules_cost_the_bases_seconds_per_flop() -> None:
@@ -113,7 +116,7 @@ def test_a_scenarios_own_time_replaces_the_devices() -> None:
     assert time.iteration_s == pytest.approx(0.5)
     assert sum(time.forward_s) == pytest.approx(0.125)
     assert time.fitted_on is None
-    assert "given by the scenario" in time.source
+    assert "the scenario" in time.source
 
 
 def test_a_forward_time_of_its_own_leaves_the_backward_pass() -> None:
@@ -168,22 +171,23 @@ def test_todays_gpus_take_every_model(name: str) -> None:
 
 
 def test_unknown_device_says_what_is_known_for_the_model() -> None:
-    with pytest.raises(InputFault, match=r"'k41' is not known; did you mean 'k40'\? Devices .*'yolo-v1': k40, v100"):
+    with pytest.raises(InputFault, match=in_order("'k41'", "'k40'", "'yolo-v1': k40, v100")):
         compute_time(model("yolo-v1"), "k41")
-    with pytest.raises(InputFault, match=r"no time for model 'vgg16', only for alexnet, .*k80-half"):
+    with pytest.raises(InputFault, match=in_order("model 'vgg16'", "alexnet", "k80-half")):
         compute_time(model("vgg16"), "k40")
 
 
 def test_numbers_without_sense_are_refused() -> None:
     profile = model("alexnet")
-    with pytest.raises(InputFault, match="batch = 0"):
-        compute_time(profile, "k40", batch=0)
-    with pytest.raises(InputFault, match="iteration time = 0"):
-        compute_time(profile, "k40", iteration_s=0)
-    with pytest.raises(InputFault, match="forward_share = 1"):
-        compute_time(profile, "k40", forward_share=1)
-    with pytest.raises(InputFault, match="speedup of conv = 0"):
-        compute_time(profile, "k40", speedup={LayerKind.CONV: 0})
+    wrong: dict[str, dict[str, Any]] = {
+        "batch = 0": {"batch": 0},
+        "iteration time = 0": {"iteration_s": 0},
+        "forward_share = 1": {"forward_share": 1},
+        "conv = 0": {"speedup": {LayerKind.CONV: 0}},
+    }
+    for said, given in wrong.items():
+        with pytest.raises(InputFault, match=said):
+            compute_time(profile, "k40", **given)
 
 
 def test_recurrent_layers_take_longer_a_flop() -> None:

@@ -7,6 +7,7 @@ import pytest
 from gradwire.faults import InputFault
 from gradwire.workloads.models import model, model_names
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
+from tests.shared.parts import in_order
 
 MIB = 2**20
 
@@ -186,7 +187,7 @@ def test_batches_are_the_papers() -> None:
 
 
 def test_unknown_model_names_the_nearest() -> None:
-    with pytest.raises(InputFault, match=r"'resnet-50'.*did you mean 'resnet50'\? Known: alexnet, "):
+    with pytest.raises(InputFault, match=in_order("'resnet-50'", "'resnet50'", "alexnet")):
         model("resnet-50")
 
 
@@ -203,9 +204,9 @@ def test_profile_refuses_what_is_no_forward_order() -> None:
         Profile("m", (Layer("a", LayerKind.FC, weight, 1.0, (0,)),), 1, "")
     with pytest.raises(InputFault, match="batch = 0"):
         Profile("m", (good,), 0, "")
-    with pytest.raises(InputFault, match="no layer has a trainable tensor"):
+    with pytest.raises(InputFault, match="trainable tensor"):
         Profile("m", (Layer("a", LayerKind.POOL, (), 1.0, ()),), 1, "")
-    with pytest.raises(InputFault, match="must not be negative"):
+    with pytest.raises(InputFault, match="negative"):
         Profile("m", (Layer("a", LayerKind.FC, weight, -1.0, ()),), 1, "")
     with pytest.raises(InputFault, match="at least 1 parameter"):
         Profile("m", (Layer("a", LayerKind.FC, (Tensor("w", 0),), 1.0, ()),), 1, "")

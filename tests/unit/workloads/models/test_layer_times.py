@@ -66,8 +66,9 @@ def test_one_share_of_the_peak_is_far_off_for_convolutions() -> None:
     by_kind = compute_time(model("resnet50-torchvision"), "h100", batch=256)
     by_share = compute_time(silent(model("resnet50-torchvision")), "h100", batch=256)
     assert by_kind.iteration_s / by_share.iteration_s == pytest.approx(4.0, abs=0.1)
-    assert "most convolutional models take longer" in by_share.source
-    assert "timed on an H100" in by_kind.source
+    assert "convolutional models" in by_share.source
+    assert "timed on an" in by_kind.source
+    assert "timed on an" not in by_share.source
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -21,6 +21,7 @@ from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models import model
 from gradwire.workloads.models.profile import LayerKind
 from tests.shared.examples import examples
+from tests.shared.parts import in_order
 from tests.shared.simulation import replay, times
 from tests.shared.small_allreduces import (
     FABRIC,
@@ -336,9 +337,9 @@ def test_a_worker_that_is_behind_adds_nothing_before_its_own_gradient(name: str)
 
 def test_what_does_not_fit_the_number_of_workers_is_refused() -> None:
     for name in PAIRED:
-        with pytest.raises(InputFault, match=r"cluster\.workers = 6: .* power of two, like 4 or 8"):
+        with pytest.raises(InputFault, match=in_order("cluster.workers = 6:", "4 or 8")):
             plan_of(one_tensor(10, 6), name)
-    with pytest.raises(InputFault, match=r"group = 4: must divide cluster\.workers = 6"):
+    with pytest.raises(InputFault, match=in_order("group = 4:", "cluster.workers = 6")):
         plan_of(one_tensor(10, 6), "hierarchical-ring", {"group": 4})
 
 

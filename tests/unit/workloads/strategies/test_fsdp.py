@@ -19,6 +19,7 @@ from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models import model
 from gradwire.workloads.models.compute_times import ComputeTime, compute_time
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
+from tests.shared.parts import in_order
 from tests.shared.simulation import replay
 from tests.shared.small_allreduces import FABRIC, GOODPUT_BYTES_PER_S, plan_of, sent_bytes
 from tests.shared.small_jobs import dependencies, job_of, profile_of, with_dependencies, without_op
@@ -249,7 +250,7 @@ def _between_collectives(plan: Plan) -> list[tuple[int, int, int]]:
 
 
 def test_groups_that_do_not_come_out_even_are_refused() -> None:
-    with pytest.raises(InputFault, match=r"strategy\.options\.shard = 3: must divide cluster.workers = 4"):
+    with pytest.raises(InputFault, match=in_order("strategy.options.shard = 3:", "cluster.workers = 4")):
         hybrid(4, 3)
 
 
@@ -267,6 +268,6 @@ def test_other_algorithms_move_as_many_bytes(algorithm: str, shard: int | None, 
 
 def test_an_algorithm_that_does_not_suit_the_workers_is_refused() -> None:
     with pytest.raises(
-        InputFault, match=r"algorithm = 'recursive-doubling': an all-gather among 6 .* needs a power of two"
+        InputFault, match=in_order("algorithm = 'recursive-doubling':", "all-gather", "6", "power of two")
     ):
         plan_of(blocks(1, 6), "fsdp", {"algorithm": "halving-doubling"})

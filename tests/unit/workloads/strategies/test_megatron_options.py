@@ -18,6 +18,7 @@ from gradwire.network.fabric import Fabric
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import Job
 from gradwire.workloads.models.compute_times import ComputeTime
+from tests.shared.parts import in_order
 from tests.shared.simulation import replay
 from tests.shared.small_allreduces import sent_bytes
 from tests.shared.small_jobs import without_op
@@ -279,7 +280,7 @@ def test_replicas_sum_by_other_algorithms_as_many_bytes(algorithm: str, options:
     job = small_transformer(1, 8, ends=False)
     chosen = {"tensor": 2, **options}
     if algorithm == "double-tree" and "sharded_optimizer" in options:
-        with pytest.raises(InputFault, match="'double-tree': a reduce-scatter has no such algorithm; there are ring"):
+        with pytest.raises(InputFault, match=in_order("'double-tree':", "reduce-scatter", "ring")):
             divided(job, {**chosen, "algorithm": algorithm})
         return
     plan, ring = (divided(job, {**chosen, "algorithm": named}) for named in (algorithm, "ring"))
@@ -287,7 +288,7 @@ def test_replicas_sum_by_other_algorithms_as_many_bytes(algorithm: str, options:
     if algorithm != "auto":  # which doubles where so little is sent
         assert sent_bytes(plan).sum() == sent_bytes(ring).sum()
     assert ring.notes == ()
-    assert all(" among 4 by " in note for note in plan.notes)
+    assert all("among 4" in note for note in plan.notes)
     assert len(plan.notes) == (2 if "sharded_optimizer" in options else 1)
 
 

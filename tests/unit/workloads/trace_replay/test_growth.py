@@ -25,6 +25,7 @@ from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.record import Reading
 from gradwire.workloads.traces.workload import FILE_NAME, Kind, Workload
 from tests.shared.examples import examples
+from tests.shared.parts import in_order, tells
 from tests.unit.workloads.traces.random_workloads import workloads
 from tests.unit.workloads.traces.small_traces import chakra_file, chakra_node, ddp_step, imported
 
@@ -99,7 +100,7 @@ def test_data_parallelism_of_two_groups_and_none_of_the_others(tmp_path: Path) -
     assert more.groups[:4] == ((0, 1), (0, 2, 4, 6, 8, 10), (1, 3, 5, 7, 9, 11), (2, 3))
     assert more.groups[4:] == ((4, 5), (6, 7), (8, 9), (10, 11))
     assert sent_of_rank(more) == [4000 + 2 * 5 * 48_000 // 6] * 12
-    assert "groups 1, 2 of the trace with the ranks of all copies" in more.notes[0]
+    assert "groups 1, 2" in more.notes[0]
 
 
 def test_sharded_state_shrinks_and_other_gathers_do_not(tmp_path: Path) -> None:
@@ -126,9 +127,8 @@ def test_sharded_state_shrinks_and_other_gathers_do_not(tmp_path: Path) -> None:
     assert set(more.tasks.size_bytes[gathers].tolist()) == {502}
     assert set(more.tasks.size_bytes[more.tasks.group == other].tolist()) == {2002}
     assert set(more.tasks.size_bytes[more.tasks.kind == Kind.REDUCE_SCATTER].tolist()) == {4004}
-    told = "\n".join(more.notes)
-    assert "a rank puts in 1/4 of what is recorded, rounded up to whole elements" in told
-    assert "all-gathers in groups that grow and have no reduce-scatters keep what a rank puts in" in told
+    assert any("1/4" in note for note in more.notes)
+    assert any(tells(note, "all-gathers", "reduce-scatters") for note in more.notes)
     (scattered,) = set(sent_of_rank(more)[:1])
     assert scattered == pytest.approx(7 * 502 + 7 * 4004 / 8 + 7 * 2002, abs=8)
 
@@ -150,7 +150,7 @@ def test_a_scenario_grows_its_trace_and_says_how(scenario: Path, grow: str) -> N
     check(plan, compiled.job.relative_times)
     assert len(plan.rank_role) == 6
     assert plan.samples == 6
-    assert plan.notes[0].startswith("grown: the 2 recorded ranks, 3 times; group 0 of the trace")
+    assert tells(plan.notes[0], "grown:", "2 recorded ranks", "3 times", "group 0")
 
 
 def test_as_many_ranks_as_recorded_are_the_recorded_plan(scenario: Path) -> None:
@@ -190,7 +190,7 @@ def test_only_a_trace_grows(tmp_path: Path) -> None:
     path.write_text(
         SCENARIO.replace('trace = "small"', 'device = "k40", grow = "all-ranks"').replace("recorded", "alexnet")
     )
-    with pytest.raises(InputFault, match=r"grow: is for a trace \(model\.trace\)"):
+    with pytest.raises(InputFault, match=in_order("grow:", "model.trace")):
         load_scenario(path)
 
 
@@ -201,13 +201,9 @@ def test_no_group_of_all_ranks(tmp_path: Path) -> None:
         paths.append(chakra_file(tmp_path / f"{rank}.et", nodes))
     source = imported(*paths, reading=Reading(groups=GROUPS)).workload
     assert source is not None
-    with pytest.raises(
-        InputFault, match=r"no group of the trace has all of its 4 ranks: .*0: ranks 0, 1; 1: ranks 2, 3"
-    ):
+    with pytest.raises(InputFault, match=in_order("4 ranks:", "0: ranks 0, 1", "1: ranks 2, 3")):
         growing_groups(source, [ALL_RANKS])
-    with pytest.raises(
-        InputFault, match="8 tasks, 10000000 times" if len(source.tasks) == 8 else "tasks, 100000000 times"
-    ):
+    with pytest.raises(InputFault, match=in_order(f"{len(source.tasks)} tasks", "100000000 times")):
         grow_job(source, 10**8, (0,))
 
 

@@ -27,7 +27,7 @@ from tests.shared.examples import examples
 from tests.shared.simulation import replay
 from tests.shared.small_jobs import compiled, job_of, profile_of
 from tests.unit.workloads.traces.random_workloads import workloads
-from tests.unit.workloads.traces.small_traces import chakra_file, chakra_node, imported, words
+from tests.unit.workloads.traces.small_traces import chakra_file, chakra_node, finds, imported, words
 
 SCENARIO = """
 title = "two calls at once"
@@ -176,12 +176,12 @@ def test_a_priority_that_is_none(tmp_path: Path, wrong: Any) -> None:
     outcome = imported(
         *(chakra_file(tmp_path / f"{rank}.et", [reduction(1, [], comm_priority=wrong)]) for rank in range(2))
     )
-    assert f"node 1: comm_priority {wrong}: it must be a whole number from 0 to 2^31 - 1" in words(outcome)
+    assert finds(outcome, f"node 1: comm_priority {wrong}:", "0 to 2^31")
 
 
 def test_ranks_that_differ_on_a_priority_are_refused(tmp_path: Path) -> None:
     paths = [chakra_file(tmp_path / f"{rank}.et", [reduction(1, [], comm_priority=rank)]) for rank in range(2)]
-    assert "node 1: of priority 1 here, and of priority 0 in" in words(imported(*paths))
+    assert finds(imported(*paths), "node 1:", "priority 1", "priority 0")
 
 
 def test_a_plans_classes_are_written_as_priorities_and_come_back(tmp_path: Path) -> None:

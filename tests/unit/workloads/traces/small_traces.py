@@ -14,6 +14,7 @@ from gradwire.workloads.traces.formats import chakra_json
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.record import Reading
 from gradwire.workloads.traces.trace_import import Imported, import_traces
+from tests.shared.parts import tells
 
 WORLD = [0, 1]
 MAIN, AUTOGRAD = 1, 2
@@ -30,6 +31,11 @@ def imported(*paths: Path, reading: Reading | None = None) -> Imported:
 def words(outcome: Imported) -> str:
     """All that an import found."""
     return "\n".join(finding.words for finding in outcome.findings)
+
+
+def finds(outcome: Imported, *parts: object) -> bool:
+    """Returns whether one finding of an import has these parts in this order."""
+    return any(tells(finding.words, *parts) for finding in outcome.findings)
 
 
 class KinetoFile:

@@ -21,7 +21,16 @@ from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.record import Reading
 from gradwire.workloads.traces.trace_import import Imported
 from gradwire.workloads.traces.workload import Workload
-from tests.unit.workloads.traces.small_traces import KinetoFile, chakra_file, chakra_node, ddp_step, imported, words
+from tests.shared.parts import tells
+from tests.unit.workloads.traces.small_traces import (
+    KinetoFile,
+    chakra_file,
+    chakra_node,
+    ddp_step,
+    finds,
+    imported,
+    words,
+)
 
 PAIRS: dict[str, tuple[int, ...]] = {"tp0": (0, 1), "tp1": (2, 3), "dp0": (0, 2), "dp1": (1, 3)}
 
@@ -52,19 +61,16 @@ def test_ranks_without_a_file_are_filled_only_where_all_are_alike(tmp_path: Path
     outcome = of_ranks(tmp_path, {0: [collective(1, "")]}, Reading(ranks=3))
     assert outcome.workload is not None
     assert np.bincount(outcome.workload.tasks.rank).tolist() == [1, 1, 1]
-    assert "there is no file of ranks 1, 2 (2 of 3)" in words(outcome)
+    assert finds(outcome, "no file", "1, 2 (2 of 3)")
     grouped = of_ranks(tmp_path, {0: [collective(1, "tp0")]}, Reading(ranks=4, groups=PAIRS))
-    assert (
-        "r0.et: node 1: there is no file of ranks 1, 2, 3, and an all-reduce in a group of 2"
-        in grouped.refusals[0].words
-    )
+    assert tells(grouped.refusals[0].words, "r0.et: node 1:", "1, 2, 3", "all-reduce", "group of 2")
     sending = of_ranks(tmp_path, {0: [chakra_node(1, chakra.SEND, comm_size=5, comm_dst=1)]}, Reading(ranks=2))
-    assert "a send says nothing of what they do" in sending.refusals[0].words
+    assert tells(sending.refusals[0].words, "rank 1", "a send")
 
 
 def test_ranks_that_are_given_must_be_those_that_files_say(tmp_path: Path) -> None:
     outcome = imported(ddp_step(0).write(tmp_path / "a.json"), reading=Reading(ranks=4))
-    assert "a.json: is of a job of 2 ranks, and --ranks says 4" in outcome.refusals[0].words
+    assert tells(outcome.refusals[0].words, "a.json:", "2 ranks", "--ranks says 4")
 
 
 @pytest.mark.parametrize(
@@ -75,44 +81,40 @@ def test_the_rank_of_a_single_file_by_its_name(tmp_path: Path, name: str, rank: 
     path = chakra_file(tmp_path / name, [chakra_node(1, chakra.SEND, comm_size=5, comm_dst=1)])
     outcome = imported(path, reading=Reading(ranks=4))
     missing = ", ".join(str(other) for other in range(4) if other != rank)
-    assert f"there is no file of ranks {missing}, and a send" in outcome.refusals[0].words
+    assert f"ranks {missing}, and" in outcome.refusals[0].words
 
 
 def test_files_whose_names_do_not_say_their_ranks_are_refused(tmp_path: Path) -> None:
     outcome = imported(*(chakra_file(tmp_path / f"{name}.et", [collective(1, "")]) for name in ("a", "b")))
-    assert "which rank is it of?" in outcome.refusals[0].words
+    assert "which rank" in outcome.refusals[0].words
 
 
 def test_two_files_of_one_rank_are_refused(tmp_path: Path) -> None:
     outcome = imported(ddp_step(0).write(tmp_path / "a.json"), ddp_step(0).write(tmp_path / "b.json"))
-    assert "b.json: is of rank 0, as is" in outcome.refusals[0].words
+    assert tells(outcome.refusals[0].words, "b.json:", "rank 0", "a.json")
 
 
 def test_calls_that_differ_are_refused_with_both_places(tmp_path: Path) -> None:
     outcome = of_ranks(tmp_path, {0: [collective(1, "")], 1: [collective(4, "", 12)]})
     assert outcome.workload is None
-    assert (
-        f"r1.et: node 4: an all-reduce of 12 bytes meets an all-reduce of 8 bytes of {tmp_path / 'r0.et'}, node 1"
-        in words(outcome)
-    )
+    first = f"{tmp_path / 'r0.et'}, node 1"
+    assert finds(outcome, "r1.et: node 4:", "all-reduce of 12", "all-reduce of 8", first)
 
 
 def test_calls_of_the_same_size_and_another_kind_are_refused(tmp_path: Path) -> None:
     outcome = of_ranks(tmp_path, {0: [collective(1, "")], 1: [collective(4, "", kind=2)]})
-    assert "r1.et: node 4: an all-gather of 8 bytes meets an all-reduce of 8 bytes" in words(outcome)
+    assert finds(outcome, "r1.et: node 4:", "all-gather of 8", "all-reduce of 8")
 
 
 def test_a_call_that_one_rank_lacks_is_refused(tmp_path: Path) -> None:
     outcome = of_ranks(tmp_path, {0: [collective(1, ""), collective(2, "")], 1: [collective(1, "")]})
-    assert "r0.et: node 2: no call of rank 1 belongs to this one" in outcome.refusals[0].words
+    assert tells(outcome.refusals[0].words, "r0.et: node 2:", "rank 1")
 
 
 def test_a_message_that_nobody_receives_is_refused(tmp_path: Path) -> None:
     nodes = {0: [chakra_node(1, chakra.SEND, comm_size=5, comm_dst=1)], 1: [chakra_node(1, chakra.COMP)]}
-    assert (
-        "rank 0 sends 1 messages to rank 1 with tag 0, which receives 0"
-        in of_ranks(tmp_path, nodes, Reading(ranks=2)).refusals[0].words
-    )
+    said = of_ranks(tmp_path, nodes, Reading(ranks=2)).refusals[0].words
+    assert tells(said, "rank 0 sends 1", "rank 1", "tag 0", "receives 0")
 
 
 def test_a_circle_across_ranks_is_refused(tmp_path: Path) -> None:
@@ -122,7 +124,7 @@ def test_a_circle_across_ranks_is_refused(tmp_path: Path) -> None:
         1: [collective(1, "a", after=[2]), collective(2, "b")],
     }
     outcome = of_ranks(tmp_path, nodes, Reading(groups={"a": (0, 1), "b": (1, 0)}))
-    assert "its dependencies go round in a circle" in outcome.refusals[0].words
+    assert "in a circle" in outcome.refusals[0].words
 
 
 SPLITS = ([1, 5, 0], [2, 2, 2], [3, 0, 1])
@@ -152,7 +154,7 @@ def of_experts(folder: Path, **said: Any) -> Imported:
 def test_parts_of_different_sizes_are_replayed_as_recorded(tmp_path: Path, algorithm: str) -> None:
     outcome = of_experts(tmp_path)
     assert outcome.workload is not None, words(outcome)
-    assert "parts of all-to-alls are shares of a rank's bytes" in words(outcome)
+    assert finds(outcome, "all-to-alls", "shares")
     file = tmp_path / "workload.npz"
     outcome.workload.save(file)
     workload = Workload.load(file)
@@ -204,8 +206,8 @@ def test_parts_of_different_sizes_say_nothing_of_ranks_without_a_file_or_of_more
     assert whole is not None
     outcome = imported(tmp_path / "0.json")
     assert outcome.workload is None
-    assert "an all-to-all with parts of different sizes says nothing of what they do" in words(outcome)
-    with pytest.raises(InputFault, match="parts of different sizes, and nothing says how they are divided among more"):
+    assert finds(outcome, "all-to-all", "different sizes")
+    with pytest.raises(InputFault, match="of different sizes"):
         grow_job(whole, 2, growing_groups(whole, [ALL_RANKS]))
 
 
@@ -219,5 +221,5 @@ def test_a_damaged_list_of_parts_is_refused(tmp_path: Path) -> None:
         replace(whole, tasks=replace(whole.tasks, split=whole.tasks.split - 1)),
     ):
         damaged.save(file)
-        with pytest.raises(InputFault, match=r"is not one collective or message|does not exist"):
+        with pytest.raises(InputFault, match=r"one collective|does not exist"):
             Workload.load(file)

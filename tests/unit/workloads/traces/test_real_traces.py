@@ -22,7 +22,7 @@ from gradwire.workloads.trace_replay.replay_strategy import ReplayOptions, route
 from gradwire.workloads.traces.record import Reading
 from gradwire.workloads.traces.trace_import import Imported
 from gradwire.workloads.traces.workload import Kind
-from tests.unit.workloads.traces.small_traces import imported, words
+from tests.unit.workloads.traces.small_traces import finds, imported, words
 
 FOLDER = os.environ.get("GRADWIRE_REAL_TRACES", "")
 pytestmark = pytest.mark.traces
@@ -80,24 +80,20 @@ def test_a_step_of_the_profile_waits_where_ddp_does() -> None:
     ]
     assert len(waits) == 3 * 7
     assert [on for _, on in waits] == sorted(on for _, on in waits)
-    assert "none of the file's waits is believed" not in words(outcome)
-    assert "'wait' is listed as a collective and is none: it moves nothing (6 in all)" in words(outcome)
+    assert "waits is believed" not in words(outcome)
+    assert finds(outcome, "'wait'", "none", "(6 in all)")
     assert outcome.summary is not None
     assert outcome.summary.compute_s == pytest.approx((0.6668, 0.6668), abs=1e-4)
 
 
 def test_the_chakra_trace_says_what_it_lacks(tmp_path: Path) -> None:
     refused = chakra(tmp_path, Reading())
-    assert [finding.what for finding in refused.refusals] == [
-        "does not say how many ranks there are: give their number with --ranks"
-    ]
+    (refusal,) = refused.refusals
+    assert "--ranks" in refusal.what
     outcome = chakra(tmp_path, Reading(ranks=2))
     assert reduced(outcome) == BUCKETS
-    assert "comm_size counts bytes: it equals the bytes of the tensors of as many nodes (7 in all)" in words(outcome)
-    assert (
-        "a collective of the host without comm_size: it only starts another node's, and computes (14 in all)"
-        in words(outcome)
-    )
+    assert finds(outcome, "comm_size", "bytes", "(7 in all)")
+    assert finds(outcome, "without comm_size", "(14 in all)")
 
 
 def test_their_plans_are_sound_and_carry_every_byte(tmp_path: Path) -> None:

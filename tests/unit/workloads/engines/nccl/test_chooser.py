@@ -18,6 +18,7 @@ from gradwire.workloads.engines.nccl.chooser import Communicator, choose, estima
 from gradwire.workloads.engines.nccl.environment import environment_of
 from gradwire.workloads.engines.nccl.search import Found, Machine, search
 from gradwire.workloads.engines.nccl.tables import TABLES, Algorithm, Gpu, Protocol, version_of
+from tests.shared.parts import in_order
 
 CASES = list(csv.DictReader((Path(__file__).parent / "choices_of_nccl.csv").read_text().splitlines()))
 GIB = 2**30
@@ -127,7 +128,7 @@ def test_the_environment_decides() -> None:
     assert communicator("2.21", H100_TCP, 2, NCCL_MIN_NCHANNELS="8").searched.channels == 8
     mixed = communicator("2.24", A100, 2, NCCL_ALGO="tree;allreduce:^tree;broadcast:ring", NCCL_PROTO="simple")
     assert {one.algorithm for one in estimates(mixed, Collective.ALL_REDUCE)} == {Algorithm.RING}
-    with pytest.raises(InputFault, match=r"has no algorithm for all-gather"):
+    with pytest.raises(InputFault, match=in_order("no algorithm", "all-gather")):
         estimates(mixed, Collective.ALL_GATHER)
 
 
@@ -150,7 +151,7 @@ def test_wrong_variables_are_refused(version: str, variables: dict[str, str], me
 
 
 def test_what_is_out_of_range_is_refused() -> None:
-    with pytest.raises(InputFault, match=r"NCCL 2\.17: must be one of 2\.18"):
+    with pytest.raises(InputFault, match=in_order("NCCL 2.17:", "2.18")):
         version_of("2.17")
     with pytest.raises(InputFault, match="GPUs on a machine"):
         Machine(gpus=0, gpu=Gpu.VOLTA, nics=1, nic_bytes_per_s=1e9, gpu_direct=False, links=0)

@@ -3,6 +3,7 @@ for what NCCL waits for."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from gradwire.workloads.engines.nccl.options import NcclOptions, setup_of
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.trace_replay.single_call import CallOptions, compile_call
+from tests.shared.parts import tells
 from tests.shared.small_jobs import compiled, job_of, profile_of
 
 MIB = 1 << 20
@@ -97,7 +99,7 @@ def test_every_nic_carries_as_much(algorithm: str) -> None:
 def test_a_ring_begins_a_loop_when_the_one_before_has_come() -> None:
     # Two channels of two loops: 2 MiB chunks of 4 ranks are 8 MiB in a loop.
     plan = call(job(4, 1), 32 * MIB, env={"NCCL_ALGO": "Ring", "NCCL_PROTO": "Simple"})
-    assert "2 channels, chunks of 2MiB" in plan.notes[0]
+    assert tells(plan.notes[0], "2 channels", "2MiB")
     ops = plan.ops
     sends = np.flatnonzero((ops.kind == OpKind.SEND) & (ops.rank == 0))
     waits = np.diff(plan.dep_start)[sends]
@@ -120,7 +122,7 @@ def test_latencies_overlap(size: int, least_s: float, most_s: float) -> None:
 def test_large_calls_have_fewer_messages_that_say_so() -> None:
     of = job(3, 8)
     plan = call(of, 1 << 30, transport="tcp", env={"NCCL_ALGO": "Ring"})
-    assert "16 channels, chunks of 2MiB, 4 channels as one" in plan.notes[0]
+    assert tells(plan.notes[0], "16 channels", "2MiB", "4 channels as one")
     whole = call(of, 1 << 30, transport="tcp", most_messages=1_000_000, env={"NCCL_ALGO": "Ring"})
     assert "as one" not in whole.notes[0]
     assert crossing_bytes(plan) == pytest.approx(crossing_bytes(whole), rel=1e-6)
@@ -145,7 +147,7 @@ def test_strategies_go_by_nccl(name: str, options: dict[str, object], machines: 
     asked = {**options, "algorithm": "nccl", "nccl": {"gpu": "v100", "env": {"NCCL_PROTO": protocol}}}
     for plan in compiled(job(machines, gpus), name, asked).values():
         check(plan)
-        assert any(f"by nccl (Ring, {protocol}" in note or f"by nccl (Tree, {protocol}" in note for note in plan.notes)
+        assert any(re.search(rf"nccl \((Ring|Tree), {protocol}", note) for note in plan.notes)
 
 
 def test_the_rate_of_a_nic_decides_unless_it_is_said() -> None:
@@ -156,11 +158,11 @@ def test_the_rate_of_a_nic_decides_unless_it_is_said() -> None:
 
 def test_what_cannot_be_is_refused() -> None:
     setup = setup_of(job(2, 2), NcclOptions())
-    with pytest.raises(InputFault, match="as many members on every machine"):
+    with pytest.raises(InputFault, match="members on every"):
         setup.communicator(Layout((0, 0, 1)))
-    with pytest.raises(ValueError, match="NCCL_ALGOS: not a variable"):
+    with pytest.raises(ValueError, match="NCCL_ALGOS"):
         CallOptions.model_validate({"nccl": {"env": {"NCCL_ALGOS": "Ring"}}})
-    with pytest.raises(ValueError, match=r"NCCL 2\.9: must be one of"):
+    with pytest.raises(ValueError, match=r"NCCL 2\.9: "):
         CallOptions.model_validate({"nccl": {"version": "2.9"}})
-    with pytest.raises(InputFault, match="for one group of all workers"):
+    with pytest.raises(InputFault, match="of all workers"):
         compiled(job(2, 2), "fsdp", {"algorithm": "nccl", "shard": 2})

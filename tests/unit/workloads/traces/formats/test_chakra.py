@@ -12,8 +12,9 @@ from gradwire.workloads.traces.formats import chakra_json
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.record import Reading
 from gradwire.workloads.traces.workload import Kind
+from tests.shared.parts import in_order, tells
 from tests.unit.workloads.traces.formats.test_kineto import chain
-from tests.unit.workloads.traces.small_traces import chakra_file, chakra_json_file, chakra_node, imported, words
+from tests.unit.workloads.traces.small_traces import chakra_file, chakra_json_file, chakra_node, finds, imported, words
 
 ALL_REDUCE: dict[str, Any] = {"comm_type": 0, "comm_size": 4096, "is_cpu_op": False}
 
@@ -34,8 +35,8 @@ def test_a_graph(tmp_path: Path) -> None:
     outcome = imported(*both(tmp_path, small_graph()))
     assert outcome.workload is not None, words(outcome)
     assert chain(outcome.workload, 1) == [("compute", 70, []), ("all-reduce", 4096, [0]), ("compute", 30, [0, 1])]
-    assert "comm_size is taken as bytes" in words(outcome)
-    assert "job.1.et: does not say which rank it is of: taken from the number that its name ends in" in words(outcome)
+    assert finds(outcome, "comm_size", "bytes")
+    assert finds(outcome, "job.1.et:", "rank", "name")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_json_is_read_as_the_nodes_that_it_stands_for(
     outcome = imported(*paths)
     assert outcome.workload is not None, words(outcome)
     assert chain(outcome.workload, 1) == [("compute", 70, []), ("all-reduce", 4096, [0]), ("compute", 30, [0, 1])]
-    assert {source.format for source in outcome.sources} == {"Chakra execution trace in JSON"}
+    assert all(tells(source.format, "Chakra", "JSON") for source in outcome.sources)
     monkeypatch.setattr(chakra_json, "BLOCK_BYTES", block_bytes)
     assert imported(*paths).workload is not None
     paths[0].write_text(texts[0][:-5])
@@ -79,7 +80,7 @@ def test_one_name_may_be_another_group_on_other_ranks(tmp_path: Path) -> None:
     tasks = outcome.workload.tasks
     assert tasks.group[tasks.kind == Kind.ALL_REDUCE].tolist() == [0, 0, 1, 1]
     left_out = imported(*paths, reading=Reading(ranks=4, several_groups={"tp": ((0, 1), (2,))}))
-    assert "rank 3 calls for a group of the ranks [0, 1], and is none of them" in words(left_out)
+    assert finds(left_out, "rank 3", "[0, 1]")
 
 
 def test_sizes_of_stage_are_elements_of_a_type_that_has_to_be_given(tmp_path: Path) -> None:
@@ -105,7 +106,7 @@ def test_attributes_without_a_value_are_zero(tmp_path: Path) -> None:
     outcome = imported(*both(tmp_path, nodes))
     assert outcome.workload is not None
     assert chain(outcome.workload)[1][0] == "all-reduce"
-    assert "attributes without a value count as 0" in words(outcome)
+    assert finds(outcome, "attributes", "count as 0")
 
 
 def test_a_collective_of_the_host_computes(tmp_path: Path) -> None:
@@ -120,7 +121,7 @@ def test_callers_are_no_order_in_what_the_converter_from_pytorch_writes(tmp_path
     nodes[0].ctrl_deps.append(7)
     assert imported(*both(tmp_path, nodes, schema="1.1.0-chakra.0.0.4")).workload is not None
     circle = imported(*both(tmp_path, nodes))
-    assert "job.0.et: node 5: waits, through others, for itself" in circle.refusals[0].words
+    assert tells(circle.refusals[0].words, "job.0.et: node 5:", "for itself")
 
 
 def test_operations_take_their_time_on_a_device_that_has_to_be_given(tmp_path: Path) -> None:
@@ -165,5 +166,5 @@ def test_groups_that_are_given(tmp_path: Path) -> None:
 def test_a_negative_size_is_told(tmp_path: Path) -> None:
     nodes = small_graph()
     nodes[1] = chakra_node(6, chakra.COLL, [5], **{**ALL_REDUCE, "comm_size": -8})
-    with pytest.raises(InputFault, match=r"job\.0\.et: node 6: an all-reduce of -8 bytes"):
+    with pytest.raises(InputFault, match=in_order("job.0.et: node 6:", "all-reduce of -8")):
         imported(*both(tmp_path, nodes))

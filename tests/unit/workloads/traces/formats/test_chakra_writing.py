@@ -18,9 +18,10 @@ from gradwire.workloads.trace_replay.compiler import busiest_s, compile_workload
 from gradwire.workloads.trace_replay.replay_strategy import ReplayOptions, routes_of
 from gradwire.workloads.traces.formats.chakra_writing import write_chakra
 from gradwire.workloads.traces.workload import Kind
+from tests.shared.parts import in_order
 from tests.shared.simulation import replay
 from tests.shared.small_jobs import compiled, job_of, profile_of
-from tests.unit.workloads.traces.small_traces import imported, words
+from tests.unit.workloads.traces.small_traces import finds, imported, words
 
 LAYERS: list[tuple[LayerKind, list[int]]] = [(LayerKind.FC, [300_000]), (LayerKind.CONV, [50_000, 7])]
 
@@ -44,7 +45,7 @@ def test_a_run_comes_back_as_it_was_measured(tmp_path: Path, name: str, servers:
     timed = (plan.ops.kind == OpKind.COMPUTE) & (plan.ops.duration_ns > 0)
     spent_ns = tasks.duration_ns[tasks.kind == Kind.COMPUTE].sum()
     assert spent_ns == pytest.approx(plan.ops.duration_ns[timed].sum(), abs=1000 * int(timed.sum()))
-    assert "written by gradwire: comm_size counts bytes" in words(outcome)
+    assert finds(outcome, "gradwire: comm_size", "bytes")
 
 
 def test_it_replays_in_the_time_of_the_plan(tmp_path: Path) -> None:
@@ -61,11 +62,11 @@ def test_it_replays_in_the_time_of_the_plan(tmp_path: Path) -> None:
 
 def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     multicast = plan_of("ring-multicast")
-    with pytest.raises(InputFault, match="no node for a message to several ranks"):
+    with pytest.raises(InputFault, match="several ranks"):
         write_chakra(tmp_path / "run", multicast, replay(plan_of("ring")), 1)
     plan = plan_of("ring")
     log = replay(plan)
-    with pytest.raises(InputFault, match=f"iteration 5: the run has logged 0 of its {len(plan.ops)} ops"):
+    with pytest.raises(InputFault, match=in_order("iteration 5:", "0 of", f"{len(plan.ops)} ops")):
         write_chakra(tmp_path / "run", plan, log, 5)
     assert not (tmp_path / "run").exists()
     assert np.unique(log.iteration).tolist() == [0, 1]

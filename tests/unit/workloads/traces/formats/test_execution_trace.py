@@ -10,8 +10,9 @@ import pytest
 from gradwire.faults import InputFault
 from gradwire.workloads.traces.record import Reading
 from gradwire.workloads.traces.workload import Kind
+from tests.shared.parts import in_order
 from tests.unit.workloads.traces.formats.test_kineto import chain
-from tests.unit.workloads.traces.small_traces import execution_trace, imported, older_execution_trace, words
+from tests.unit.workloads.traces.small_traces import execution_trace, finds, imported, older_execution_trace, words
 
 
 def test_calls_and_the_waits_for_them(tmp_path: Path) -> None:
@@ -31,7 +32,7 @@ def test_calls_and_the_waits_for_them(tmp_path: Path) -> None:
         ("all-reduce", 120, [2, 3]),
     ]
     assert outcome.sources[0].rank == 1
-    assert "execution traces have no times" in words(outcome)
+    assert finds(outcome, "no times")
     assert outcome.summary is not None
     assert outcome.summary.compute_s is None
 
@@ -68,7 +69,7 @@ def test_roots_and_the_other_ends_of_messages_are_members_of_the_group(tmp_path:
 def test_a_call_within_a_call_counts_once(tmp_path: Path) -> None:
     outcome = imported(execution_trace(tmp_path / "et.json", [{"elements": 10}, {"elements": 10, "parent": 10}]))
     assert outcome.sources[0].calls == 1
-    assert "node 11: record_param_comms in a record_param_comms: counted once" in words(outcome)
+    assert finds(outcome, "node 11:", "counted once")
 
 
 def test_nodes_that_are_their_own_callers_are_told(tmp_path: Path) -> None:
@@ -79,10 +80,10 @@ def test_nodes_that_are_their_own_callers_are_told(tmp_path: Path) -> None:
         '"name": "record_param_comms", "ctrl_deps": 12', '"name": "record", "ctrl_deps": 12'
     )
     path.write_text(text)
-    with pytest.raises(InputFault, match="round in a circle"):
+    with pytest.raises(InputFault, match="in a circle"):
         imported(path)
 
 
 def test_a_number_that_two_nodes_have_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InputFault, match=r"node 10 .* there are two nodes of this number"):
+    with pytest.raises(InputFault, match=in_order("node 10", "two nodes")):
         imported(execution_trace(tmp_path / "et.json", [{"elements": 10}, {"elements": 10, "id": 10}]))

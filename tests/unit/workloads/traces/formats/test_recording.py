@@ -12,7 +12,7 @@ from gradwire.faults import InputFault
 from gradwire.workloads.traces.record import Reading
 from gradwire.workloads.traces.trace_import import Imported, import_traces
 from gradwire.workloads.traces.workload import Kind
-from tests.unit.workloads.traces.small_traces import recording
+from tests.unit.workloads.traces.small_traces import finds, recording
 
 TERAFLOPS = Reading(flops_per_s=1e12)
 
@@ -32,8 +32,8 @@ def test_one_rank_stands_for_all_and_flops_take_their_time(tmp_path: Path) -> No
     assert made.workload.ranks == 4
     assert made.summary.compute_s == pytest.approx((4e-6, 4e-6))
     assert [(row.kind, row.calls, row.size_bytes) for row in made.summary.rows] == [("all-reduce", 1, 4096)]
-    assert any("data was guessed" in finding.what and finding.count == 2 for finding in made.findings)
-    assert any("no recording of ranks 1, 2, 3" in finding.what for finding in made.findings)
+    assert any("guessed" in finding.what and finding.count == 2 for finding in made.findings)
+    assert finds(made, "no recording", "1, 2, 3")
 
 
 def test_without_a_rate_flops_are_not_a_time(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_groups_of_the_same_shape_are_those_of_other_ranks(tmp_path: Path) -> No
 def test_a_rank_whose_group_the_script_does_not_make_is_asked_for(tmp_path: Path) -> None:
     task = {"kind": "all-reduce", "bytes": 8, "element_bytes": 4, "group": "1", "after": []}
     made = imported(tmp_path, recording(groups=[[0, 1, 2, 3], [0, 2]], tasks=[task]))
-    assert "record rank 1 as well" in made.refusals[0].what
+    assert "record rank 1" in made.refusals[0].what
 
 
 @pytest.mark.parametrize(
