@@ -15,8 +15,8 @@ from gradwire.console.live_progress import LiveProgress
 from gradwire.faults import InputFault
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.launch.kernel import make_kernel_ready
+from gradwire.runs.launch.machine_trial import trial_on
 from gradwire.runs.launch.place import writing
-from gradwire.runs.launch.trials import trial_on
 from gradwire.runs.stored.provenance import typed_command
 from gradwire.runs.stored.run_folder import RUNS, locked
 from gradwire.vm.machines import Clock

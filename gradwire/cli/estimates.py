@@ -1,4 +1,4 @@
-"""What `gradwire estimate` prints and writes: a table, JSON and rows."""
+"""The output of `gradwire estimate`: a table, JSON and rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `gradwire plan` shows: settings, and compiled plans or the programs that would run."""
+"""The output of `gradwire plan`: settings, and compiled plans or the programs that would run."""
 
 from __future__ import annotations
 

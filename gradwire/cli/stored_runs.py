@@ -28,8 +28,8 @@ from gradwire.analysis.run_difference import (
 )
 from gradwire.analysis.timeline.kineto_trace import write_kineto
 from gradwire.cli import terminal
-from gradwire.cli.explanations import explain, warn_if_invalid
-from gradwire.cli.timelines import make_timeline
+from gradwire.cli.run_explanation import explain, warn_if_invalid
+from gradwire.cli.run_timeline import make_timeline
 from gradwire.csv_files import read_csv
 from gradwire.faults import InputFault, MachineFault
 from gradwire.inside.point_protocol import TASK_FILE

@@ -20,7 +20,7 @@ from gradwire.network.fabric import Fabric
 from gradwire.runs.calibrate import Calibration, calibrate_fabric
 from gradwire.runs.cleaning import clean as remove_leavings
 from gradwire.runs.launch.kernel import make_kernel_ready
-from gradwire.runs.launch.trials import trial_on
+from gradwire.runs.launch.machine_trial import trial_on
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.runs.wall_scale import choose_scale
 from gradwire.vm.doctor import Finding, diagnose

@@ -1,1 +1,1 @@
-"""What a terminal shows: tables, texts of others without control characters, and how a run is getting on."""
+"""The terminal: tables, texts of others without control characters, and how a run is getting on."""

@@ -1,5 +1,5 @@
-"""What runs tell while they go on, to whoever began them. Who began them decides how it is shown: gradwire/console/ has a
-terminal's way, and `Silent` tells nobody."""
+"""The interface through which runs report while they go on. Who begins one decides how that is shown: gradwire/console/ shows it on a
+terminal, and `Silent` shows nothing."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ from gradwire.runs.compiling.many_points import cores
 from gradwire.runs.executing.choice import LOCAL, Where
 from gradwire.runs.executing.executor import Executor
 from gradwire.runs.launch.kernel import make_kernel_ready
+from gradwire.runs.launch.machine_trial import trial_on
 from gradwire.runs.launch.place import writing
-from gradwire.runs.launch.trials import trial_on
 from gradwire.runs.stored.provenance import typed_command
 from gradwire.runs.stored.run_folder import RUNS, locked
 from gradwire.vm.kernel import cached_kernel

@@ -19,9 +19,9 @@ from gradwire.analysis.run_difference import differences
 from gradwire.analysis.run_frames import logged_frame
 from gradwire.api.run import SILENT
 from gradwire.api.running import open as open_run
-from gradwire.cli.explanations import explain as explain_run
+from gradwire.cli.run_explanation import explain as explain_run
+from gradwire.cli.run_timeline import make_timeline
 from gradwire.cli.stored_runs import facts_of
-from gradwire.cli.timelines import make_timeline
 from gradwire.console.parts import print_parts
 from gradwire.faults import InputFault
 from gradwire.runs.agreement import compared

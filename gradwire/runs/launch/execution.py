@@ -21,8 +21,8 @@ from gradwire.runs.executing.executor import Planned
 from gradwire.runs.expected_cost import Expectation, announcement
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.launch.kernel import make_kernel_ready
+from gradwire.runs.launch.machine_trial import trial_on
 from gradwire.runs.launch.place import Place, place_for, refuse_unusable, take_over, taken_words, writing
-from gradwire.runs.launch.trials import trial_on
 from gradwire.runs.reporting import with_own_values
 from gradwire.runs.screen import Screen, Silent
 from gradwire.runs.stored.provenance import note_start, provenance

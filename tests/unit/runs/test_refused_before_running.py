@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import InputFault, MachineFault
-from gradwire.runs.launch.trials import trial_on
+from gradwire.runs.launch.machine_trial import trial_on
 from gradwire.runs.planned import plan_runs, virtual_clock
 from gradwire.scenario.loading import Scenario, load_scenario
 from gradwire.vm.machines import Clock

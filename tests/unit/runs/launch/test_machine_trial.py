@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gradwire.faults import UnfitMachine
-from gradwire.runs.launch import trials as module
-from gradwire.runs.launch.trials import trial_on
+from gradwire.runs.launch import machine_trial as module
+from gradwire.runs.launch.machine_trial import trial_on
 from gradwire.vm.code_digest import machine_modules
 from gradwire.vm.machines import Clock
 
@@ -32,9 +32,9 @@ def test_only_the_virtual_clock_has_a_trial(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_cache_that_cannot_be_written_is_found_before_the_first_point(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: object) -> None:
-        raise UnfitMachine("it cannot be written")
+        raise UnfitMachine("not writable")
 
     monkeypatch.setattr(module, "try_kernel", lambda *_: 0.3)
     monkeypatch.setattr(module, "byte_code_folder", fail)
-    with pytest.raises(UnfitMachine, match="it cannot be written"):
+    with pytest.raises(UnfitMachine, match="not writable"):
         trial_on(Clock())(1024)

@@ -1,4 +1,4 @@
-"""What `gradwire why` shows: where an iteration's time went, and of programs, which have no plan, what the network carried while they
+"""The output of `gradwire why`: where an iteration's time went, and for programs, which have no plan, what the network carried while they
 ran."""
 
 from __future__ import annotations

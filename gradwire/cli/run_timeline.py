@@ -1,4 +1,4 @@
-"""What `gradwire trace` writes: an iteration's timeline; of programs, which have no plan, the network's pauses or captured packets."""
+"""The output of `gradwire trace`: an iteration's timeline; for programs, which have no plan, the network's pauses or captured packets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gradwire.runs.stored.stored_run import StoredRun
 
 
 @dataclass(frozen=True)
-class Timeline:
+class RunTimeline:
     """The events of an iteration in the trace event format; or those of programs, which have no iterations."""
 
     label: str
@@ -44,7 +44,7 @@ class Timeline:
         return self.label if self.iteration is None else f"iteration {self.iteration} of {self.label}"
 
 
-def make_timeline(found: StoredRun | RanPrograms, iteration: int | None) -> Timeline:
+def make_timeline(found: StoredRun | RanPrograms, iteration: int | None) -> RunTimeline:
     """Makes the timeline of an iteration of a run that has a plan, by default of the slowest measured one, and otherwise of what is
     known of the network.
 
@@ -60,7 +60,7 @@ def make_timeline(found: StoredRun | RanPrograms, iteration: int | None) -> Time
             return _of_packets(found)
 
 
-def _of_iteration(stored: StoredRun, iteration: int | None) -> Timeline:
+def _of_iteration(stored: StoredRun, iteration: int | None) -> RunTimeline:
     plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
     with fitting(stored.folder):
         verdict = verdict_of(stored)
@@ -69,18 +69,20 @@ def _of_iteration(stored: StoredRun, iteration: int | None) -> Timeline:
         if (pauses := stored.pauses()) is not None:
             begin_ns, end_ns = iteration_ends_ns(plan, log, chosen + 1)[chosen:].tolist()
             events += pause_events(pauses, fabric, begin_ns, end_ns, network_process(plan))
-    return Timeline(stored.label, chosen, verdict.summary, events)
+    return RunTimeline(stored.label, chosen, verdict.summary, events)
 
 
-def _of_pauses(ran: RanPoint) -> Timeline:
+def _of_pauses(ran: RanPoint) -> RunTimeline:
     """Every pause while programs ran."""
     pauses, verdict = ran.pauses(), ran.verdict()
     end_ns = round(ran.summary().report.duration_s * 1e9)
     events = pause_events(pauses, ran.fabric(), 0, end_ns, NETWORK)
-    return Timeline(ran.label, None, verdict.summary, [name_event("process_name", NETWORK, "network: pauses"), *events])
+    return RunTimeline(
+        ran.label, None, verdict.summary, [name_event("process_name", NETWORK, "network: pauses"), *events]
+    )
 
 
-def _of_packets(executed: Executed) -> Timeline:
+def _of_packets(executed: Executed) -> RunTimeline:
     """Each captured packet, for as long as its port's line is busy with it."""
     captures = executed.captures()
     rates_bps = {port.interface: rate_bps for port, rate_bps in executed.fabric().ports()}
@@ -89,4 +91,4 @@ def _of_packets(executed: Executed) -> Timeline:
     for number, (port, packets) in enumerate(captures.items()):
         events += packet_events(port, packets, rates_bps[port], begin_ns, 2 * number + 1)
     count = sum(len(packets.time_ns) for packets in captures.values())
-    return Timeline(executed.label, None, f"{count:,} packets", events)
+    return RunTimeline(executed.label, None, f"{count:,} packets", events)

@@ -1,4 +1,4 @@
-"""What is tried before the first point runs: whether this machine can carry any."""
+"""The trial before the first point runs: whether this machine can carry any."""
 
 from __future__ import annotations
 
