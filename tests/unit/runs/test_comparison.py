@@ -23,7 +23,6 @@ from gradwire.scenario.schema import TransportSection
 from gradwire.workloads.strategy_registry import strategy_names
 from tests.shared.command_line import needs_no_kernel
 from tests.shared.parts import in_order, tells
-from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
 from tests.unit.runs.stored.test_named_run import replaying_job
 from tests.unit.runs.test_campaign import machine
 from tests.unit.scenario.definitions.own_files import write_own_files

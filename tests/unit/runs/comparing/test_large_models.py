@@ -18,7 +18,6 @@ from gradwire.scenario.resolution.compilation import compile_point
 from gradwire.workloads import plan_size
 from tests.shared.command_line import needs_no_kernel
 from tests.shared.parts import tells
-from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
 from tests.unit.runs.stored.test_named_run import replaying_job
 from tests.unit.runs.test_campaign import machine
 from tests.unit.workloads.traces.small_traces import ddp_step
