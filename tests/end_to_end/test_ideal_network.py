@@ -53,7 +53,7 @@ def test_a_ring_is_as_fast_and_p3_is_faster_because_of_its_sockets(tmp_path: Pat
     assert 0.6 < ratio["p3"] < 0.9
     assert points.loc["p3", "fluid_cause"] == "sockets"
     report = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert tells(report, "x fluid of p3", f"{ratio['p3']:.3f}: sockets")
+    assert tells(report, "x fluid", "p3", f"{ratio['p3']:.3f}: sockets")
     assert tells(report, "16 KiB", "(transport.unsent)")
     assert "Warning:" not in report
 

@@ -116,7 +116,7 @@ def test_a_script_that_does_not_end_is_stopped_with_one_message(tmp_path: Path) 
     done = run_script(tmp_path, text, "--time-limit", "50s")
     assert done.status == 3
     assert len(told(done)) == 1
-    assert tells(told(done)[0], "50 s of virtual", "lab.py", "stopped")
+    assert tells(told(done)[0], "50 s", "virtual", "lab.py", "stopped")
     assert left_behind(tmp_path) == []
 
 

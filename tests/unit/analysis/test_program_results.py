@@ -90,7 +90,7 @@ def test_iperf3_has_a_row_per_direction() -> None:
 def test_iperf3_tells_why_it_failed() -> None:
     with pytest.raises(InputFault, match="failed: unable to"):
         read_iperf3('{"start": {}, "intervals": [], "end": {}, "error": "unable to connect to server"}')
-    with pytest.raises(InputFault, match="without what was received"):
+    with pytest.raises(InputFault, match="what was received"):
         read_iperf3(iperf3_report())
 
 

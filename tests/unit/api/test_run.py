@@ -20,6 +20,7 @@ from gradwire.api.drawing import ShownAxes
 from gradwire.datatypes.plan import OpKind
 from gradwire.datatypes.records import OpLog
 from gradwire.faults import InputFault, MachineFault
+from gradwire.runs.estimation import MODEL_NOT_RUN
 from tests.shared.command_line import needs_no_kernel
 from tests.shared.parts import in_order, tells
 from tests.unit.runs.stored.test_named_run import replaying_job
@@ -175,7 +176,7 @@ def test_a_comparison_of_all_strategies_is_a_run(replayed: None) -> None:
     asked: Any = {"model": "alexnet", "workers": 3, "rate": "10gbit", "strategies": ["vanilla", "ring"]}
     run = gradwire.compare(**asked, seeds=2, progress=False)
     assert run.folder == Path("runs/compare-alexnet-3-10gbit")
-    assert run.conclusion
+    assert "fastest" in run.conclusion
     assert set(run.compare()["seeds"]) == {1, 2}
     with pytest.raises(InputFault, match="seeds = 1"):
         gradwire.compare(**asked, seeds=1)
@@ -293,12 +294,12 @@ def test_a_timeline_has_a_row_for_what_each_rank_does(run: gradwire.Run) -> None
     ends_ms = [line.get_xdata() for line in axes.lines]
     time_s = run.iterations.query("strategy == 'ring' and rate == '10gbit' and iteration == 2")["iteration_time_s"]
     assert np.asarray(ends_ms[0], float) == pytest.approx(time_s.item() * 1e3)
-    with pytest.raises(InputFault, match="0 to 3"):
+    with pytest.raises(InputFault, match=in_order("iterations", "0 to 3")):
         run.timeline(strategy="ring", rate="10gbit", iteration=9)
 
 
 def test_a_port_that_was_not_captured_has_no_utilisation(run: gradwire.Run) -> None:
-    with pytest.raises(InputFault, match=r"run\.capture"):
+    with pytest.raises(InputFault, match=in_order("no port", "run.capture")):
         run.utilisation("ring_10gbit")
 
 
@@ -348,7 +349,7 @@ def test_estimates_are_a_frame_beside_their_bounds(tmp_path: Path, monkeypatch: 
     assert len(estimates) == 4
     assert (estimates["bound_ratio"] >= 0.999).all()
     assert estimates["rate_bps"].tolist().count(1e10) == 2
-    assert estimates.attrs["model"]
+    assert estimates.attrs["model"] == MODEL_NOT_RUN
 
 
 def test_an_estimate_refuses_a_wrong_rule() -> None:

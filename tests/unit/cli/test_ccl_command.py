@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
-
 TWO = ("ccl", "all-reduce", "--machines", "2", "--nic", "200gbit")
 
 

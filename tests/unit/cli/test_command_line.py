@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,7 +17,7 @@ from gradwire.runs.launch import execution
 from gradwire.scenario import toml_documents
 from gradwire.vm.doctor import Finding
 from reproduction.point_store import PointStore
-from tests.shared.command_line import gradwire_says, needs_no_kernel
+from tests.shared.command_line import needs_no_kernel
 from tests.shared.parts import tells
 from tests.shared.snippets import ROOT
 
@@ -41,13 +40,6 @@ def scenario(tmp_path: Path) -> Path:
     path = tmp_path / "small.toml"
     path.write_text(SCENARIO)
     return path
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
-    """Runs the command line in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    return partial(gradwire_says, monkeypatch, capsys)
 
 
 def test_plan_prints_every_plan_and_writes_nothing(call: Any, scenario: Path, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,6 @@ import pytest
 
 from gradwire.scenario.loading import load_scenario
 from gradwire.scenario.questions import QUESTIONS, TOPOLOGIES
-from tests.shared.command_line import gradwire_says
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
-    """Runs the command line in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    return partial(gradwire_says, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)

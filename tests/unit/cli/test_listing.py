@@ -11,7 +11,6 @@ import pytest
 from gradwire.workloads.models import model_names
 from gradwire.workloads.strategy_registry import strategy_names
 from tests.shared.parts import tells
-from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
 
 
 @pytest.mark.parametrize(

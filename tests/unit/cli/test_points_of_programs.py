@@ -14,7 +14,6 @@ from gradwire.runs.stored.run_folder import folder_name, write_run_folder
 from gradwire.scenario.program_scenarios import programs_of
 from gradwire.vm.machines import Clock
 from tests.shared.parts import tells
-from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
 from tests.unit.runs.test_program_verdicts import paused, stored
 
 CONTENT: dict[str, Any] = {

@@ -9,7 +9,6 @@ import typer
 
 from gradwire.cli import command_line, user_programs
 from gradwire.cli.user_work_commands import PROGRAM
-from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
 
 SIZE = ("--workers", "2", "--rate", "10gbit")
 

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from gradwire.workloads.installed_packages import STRATEGIES
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.strategy_registry import BUILT_IN, by_name, strategies_in, strategy, strategy_names
-from tests.shared.command_line import gradwire_says
 from tests.shared.imports import imported_names
 from tests.shared.parts import tells
 from tests.shared.simulation import replay
@@ -48,12 +46,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(install_plugin(tmp_path))
     sys.modules.pop("two_tree", None)
     return tmp_path
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs the command line in this process."""
-    return partial(gradwire_says, monkeypatch, capsys)
 
 
 def gradwire(*arguments: str, path: Path, source: Path = ROOT) -> subprocess.CompletedProcess[str]:

@@ -15,7 +15,6 @@ from gradwire.runs.stored.symbolic_links import store_folder
 from gradwire.vm.kernel import CACHE_VARIABLE
 from tests.shared.parts import tells
 from tests.unit.cli.test_command_line import SCENARIO
-from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
 from tests.unit.runs.stored.test_named_run import folder as folder  # noqa: PLC0414
 
 POINT = "batch=64,strategy=ring"
@@ -45,7 +44,7 @@ def test_a_truncated_file_of_a_point_is_named(
 ) -> None:
     (point / name).write_bytes((point / name).read_bytes()[:size])
     message = error_of(call, command, str(folder), *READERS[command])
-    assert tells(message, f"{point / name}: is damaged", f"remove the folder {point}", "`gradwire run`")
+    assert tells(message, f"{point / name}: is damaged", point, "`gradwire run`")
 
 
 @pytest.mark.parametrize("command", ["report", "why"])
@@ -134,8 +133,8 @@ def test_a_report_writes_its_rows_again(call: Any, folder: Path, point: Path) ->
 def test_a_trace_goes_to_a_file(call: Any, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     words = ("trace", str(folder), POINT, "--out")
-    assert f"--out {tmp_path}: is a folder" in error_of(call, *words, str(tmp_path))
-    assert "file: is a file" in error_of(call, *words, str(tmp_path / "file" / "trace.json"))
+    assert tells(error_of(call, *words, str(tmp_path)), f"--out {tmp_path}:", "folder")
+    assert tells(error_of(call, *words, str(tmp_path / "file" / "trace.json")), "file:", "a file")
     # Root may write anywhere, so the message is that of the system, which cannot create anything there.
     refusal = "/proc/nope: cannot" if os.geteuid() == 0 else "/proc: may not"
     assert refusal in error_of(call, *words, "/proc/nope/x.json")
@@ -152,7 +151,7 @@ def test_a_trace_goes_to_a_file(call: Any, folder: Path, tmp_path: Path) -> None
 def test_a_run_goes_to_a_folder(call: Any, tmp_path: Path, words: list[str], out: str) -> None:
     (tmp_path / "small.toml").write_text(SCENARIO)
     (tmp_path / "file").write_text("")
-    assert tells(error_of(call, *words, "--out", out), "file: is a file", "--out")
+    assert tells(error_of(call, *words, "--out", out), "file:", "a file", "--out")
 
 
 @pytest.mark.parametrize("out", ["file", "/proc/nope"])

@@ -131,7 +131,7 @@ def test_a_point_that_never_ran_is_no_result(tmp_path: Path) -> None:
 def test_a_program_that_never_started_makes_the_point_invalid(tmp_path: Path) -> None:
     program = {**SECTION.program, "server": SECTION.program["server"].model_copy(update={"start": 1.0})}
     late = replace(POINT, section=SECTION.model_copy(update={"program": program}))
-    assert tells(judge_programs(late, stored(tmp_path)).verdict.summary, "invalid:", "server had not started")
+    assert tells(judge_programs(late, stored(tmp_path)).verdict.summary, "invalid:", "server", "not started")
 
 
 def test_whoever_was_ended_may_have_been_in_the_middle_of_a_line(tmp_path: Path) -> None:

@@ -91,8 +91,8 @@ def test_what_a_shell_can_execute_is_taken(command: str) -> None:
 
 
 def test_what_nobody_can_execute_is_refused_before_anything_boots(here: Path) -> None:
-    assert command_defect("nonesuch -x").startswith("nonesuch: no such program")
-    assert command_defect("./none.sh").startswith("./none.sh: no such program")
+    for command in ("nonesuch -x", "./none.sh"):
+        assert tells(command_defect(command), f"{command.split()[0]}:", "no such program")
     assert tells(command_defect("echo 'x"), "quotation", "echo 'x")
     foreign = here / "foreign"
     foreign.write_bytes(b"\x7fELF\x02\x01" + bytes(12) + b"\xb7\x00")
@@ -107,7 +107,7 @@ def test_programs_do_not_start_where_the_kernel_has_folders_of_its_own(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir("/proc")
-    with pytest.raises(InputFault, match="/proc"):
+    with pytest.raises(InputFault, match=in_order("/proc", "not seen")):
         planned(here)
 
 

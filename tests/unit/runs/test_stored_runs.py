@@ -25,8 +25,7 @@ from gradwire.runs.works import judge_stored
 from gradwire.scenario.loading import Point
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.schema import PointSection
-from tests.shared.parts import tells
-from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
+from tests.shared.parts import in_order, tells
 from tests.unit.runs.test_campaign import TEXT, good_job, machine, planned_runs, reported, run
 
 
@@ -165,7 +164,7 @@ def test_an_unfinished_point_keeps_its_reason(ran: list[PlannedRun], monkeypatch
     run(folder, planned_runs(folder))
     assert verdicts(ran) == ["invalid: out of luck", "invalid: out of luck"]
     (ran[0].folder / "task.json").unlink()
-    with pytest.raises(InputFault, match=r"task\.json: "):
+    with pytest.raises(InputFault, match=in_order("task.json:", "read")):
         verdicts(ran)
 
 

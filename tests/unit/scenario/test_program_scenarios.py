@@ -172,5 +172,5 @@ def test_faults_that_programs_cannot_have_are_refused(fault: dict[str, str], sai
 def test_a_controller_is_refused_by_its_key(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("x = 1\n")
     text = TEXT.replace('rate = "10gbit"', 'rate = "10gbit"\ncontroller = "app.py"')
-    with pytest.raises(InputFault, match=r"fabric\.controller: "):
+    with pytest.raises(InputFault, match=in_order("fabric.controller:", "strategies")):
         load_programs(scenario_file(tmp_path, text))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from gradwire.scenario.loading import load_scenario
 from gradwire.workloads.installed_packages import installed_catalogue
 from gradwire.workloads.models.catalogue import BUILT_IN
 from gradwire.workloads.models.compute_times import compute_time
-from tests.shared.command_line import gradwire_says
 from tests.shared.parts import in_order, tells
 from tests.shared.snippets import install
 from tests.unit.scenario.definitions.own_files import write_own_files
@@ -46,12 +44,6 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         sys.modules.pop("own_models", None)
 
     return put
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs the command line in this process."""
-    return partial(gradwire_says, monkeypatch, capsys)
 
 
 def test_a_packages_model_and_device_are_found_and_listed(package: Any, call: Any, tmp_path: Path) -> None:

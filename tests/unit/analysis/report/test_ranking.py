@@ -124,7 +124,7 @@ def test_invalid_ones_and_those_that_cannot_run_are_listed_with_their_reasons() 
     assert [(r[1], r[-1]) for r in table.rows[2:]] == [("ring", "invalid"), ("butterfly", "left out")]
     assert all(cell == "–" for r in table.rows[2:] for cell in r[3:-1])  # no number of theirs is shown
     invalid, left_out = reasons(found)
-    assert tells(invalid, "ring:", "drops 3 (limit 0)")
+    assert tells(invalid, "ring:", "drops 3", "limit 0")
     assert tells(left_out, "butterfly left out", "power of two")
     assert table.rows[0][4] == "none"
     one_bad_seed = ranked(*VANILLA[:2], replace(VANILLA[2], verdict="invalid: drops"), row("p3", 1.0))

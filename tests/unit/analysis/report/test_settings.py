@@ -14,6 +14,7 @@ from gradwire.analysis.report.pages import (
     own_settings,
     settings_tables,
 )
+from tests.shared.parts import tells
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ POINTS = [{"run.seed": SEED, "fabric.rate": RATE}, {"run.seed": OTHER_SEED, "fab
 def test_what_all_points_have_alike_is_common() -> None:
     assert common_settings(POINTS) == {"fabric.rate": RATE}
     assert own_settings(POINTS) == [{"run.seed": SEED}, {"run.seed": OTHER_SEED, "order": ORDER}]
-    assert in_line(own_settings(POINTS)[1]).split("; ") == ["run.seed = 2", "order = tic (default)"]
+    assert tells(in_line(own_settings(POINTS)[1]), "run.seed = 2;", "order = tic", "(default)")
 
 
 def test_defaults_have_a_table_of_their_own() -> None:

@@ -18,7 +18,6 @@ from gradwire.scenario.resolution.compilation import compile_point
 from gradwire.workloads import plan_size
 from tests.shared.command_line import needs_no_kernel
 from tests.shared.parts import tells
-from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
 from tests.unit.runs.stored.test_named_run import replaying_job
 from tests.unit.runs.test_campaign import machine
 from tests.unit.workloads.traces.small_traces import ddp_step
@@ -136,7 +135,7 @@ def test_where_all_are_too_large_with_all_blocks_nothing_runs(
     monkeypatch.setattr(plan_size, "MOST_OPS", ops_of_all_blocks("ring") * 9 // 10)
     status, out, err = call(*BERT)
     assert (status, out) == (2, ""), err
-    assert tells(" ".join(err.split()), "no strategy can run:", "all 24 blocks")
+    assert tells(" ".join(err.split()), "no strategy", "all 24 blocks")
     assert not list((tmp_path / "runs").glob("*/points/*"))
 
 
@@ -154,7 +153,7 @@ def test_a_recorded_job_is_ranked_by_algorithm(call: Any, monkeypatch: pytest.Mo
     assert grown.name == "compare-job-8-10gbit"
     assert TraceQuestion(str(tmp_path / "job"), Network("10gbit")).name == "compare-job-10gbit"
     status, _, err = call("compare", "--trace", str(tmp_path / "job"), "--rate", "10gbit", "--gpus-per-host", "3")
-    assert (status, "cluster.workers_per_host = 3: " in err) == (2, True)
+    assert (status, "cluster.workers_per_host = 3:" in err) == (2, True)
 
 
 def test_a_row_at_full_size_keeps_what_the_network_added() -> None:

@@ -17,6 +17,7 @@ from gradwire.scenario.loading import Point, load_scenario
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from tests.hostile.run_folders import sound
 from tests.shared.command_line import Answer, gradwire_says, needs_no_kernel
+from tests.shared.parts import tells
 from tests.unit.runs.test_campaign import good_job, machine
 from tests.unit.scenario.definitions.own_files import STRATEGY
 from tests.unit.test_layout import sources
@@ -107,7 +108,7 @@ def test_a_point_that_never_had_a_plan_is_not_compiled_to_report_it(say: Say) ->
         file.write_text('{"valid": false, "checks": [], "summary": "it failed"}')
     status, out, err = say("report", "gift")
     assert (status, out) == (2, "")
-    assert "task.json: " in err
+    assert tells(err, "task.json:", "read")
 
 
 def test_a_notebook_runs_no_code_of_a_run_folder(say: Say) -> None:

@@ -13,7 +13,6 @@ from gradwire.runs.campaign import Campaign
 from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.stored.run_folder import write_run_folder
 from gradwire.vm.machines import Clock
-from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
 from tests.unit.runs.test_campaign import TEXT, Silent, good_job, machine, planned_runs
 
 GATE = "iteration_time > 1%"

@@ -21,7 +21,6 @@ from gradwire.runs.stored.stored_run import StoredRun
 from tests.shared import trace_event_format
 from tests.shared.parts import in_order, tells
 from tests.shared.simulation import replay
-from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
 from tests.unit.runs.test_campaign import machine, planned_runs, record, run, say
 
 DOCUMENT = """

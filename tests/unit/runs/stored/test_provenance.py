@@ -25,7 +25,6 @@ from gradwire.runs.stored.provenance import (
 from gradwire.vm.machines import Clock
 from tests.shared.command_line import needs_no_kernel
 from tests.shared.parts import in_order, tells
-from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
 from tests.unit.runs.stored.test_named_run import replaying_job
 from tests.unit.runs.test_campaign import TEXT, machine
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -113,10 +114,16 @@ def test_a_name_of_thousands_of_digits_is_no_number(tmp_path: Path) -> None:
         ("instances: =\n", "= is no value"),
         ("instances: " + "[" * 17 + "]" * 17, "lists and tables more than 16 deep"),
         ("instances: *x\n", "has an anchor"),
+        ("a: &a [1, 1]\nb: [*a, *a]\n", "has an anchor"),
     ],
 )
 def test_yaml_that_no_program_writes_is_refused(tmp_path: Path, text: str, said: str) -> None:
     assert said in refusal(tmp_path / "net.yaml", text)
+
+
+def test_yaml_of_any_depth_is_refused(tmp_path: Path) -> None:
+    """By gradwire's limit, or by that of libyaml where PyYAML has it."""
+    assert re.search("16 deep|nesting depth", refusal(tmp_path / "net.yaml", "[" * 100_000))
 
 
 def test_values_of_yaml_are_those_of_pyyaml(tmp_path: Path) -> None:

@@ -187,16 +187,3 @@ def test_many_links_and_many_hosts_are_refused_before_they_are_made(tmp_path: Pa
     crowd["edges"] = [edge(("server", "nic[0]"), ("leaf[0]", "port[0]"), "access", "many2many")]
     with pytest.raises(InputFault, match="has 10,001 nodes"):
         read(tmp_path / "dc.json", crowd)
-
-
-def test_yaml_that_makes_much_of_little_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "dc.yaml"
-    path.write_text("a: &a [1, 1]\nb: [*a, *a]\n")
-    with pytest.raises(InputFault, match="has an anchor"):
-        network_in(str(path), path)
-    path.write_text("a: !!python/object/apply:os.system [true]\n")
-    with pytest.raises(InputFault, match="has a tag"):
-        network_in(str(path), path)
-    path.write_text("[" * 100_000)
-    with pytest.raises(InputFault, match=r"16 deep|nesting depth"):
-        network_in(str(path), path)

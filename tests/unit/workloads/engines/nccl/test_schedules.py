@@ -160,7 +160,7 @@ def test_what_cannot_be_is_refused() -> None:
     setup = setup_of(job(2, 2), NcclOptions())
     with pytest.raises(InputFault, match="members on every"):
         setup.communicator(Layout((0, 0, 1)))
-    with pytest.raises(ValueError, match="NCCL_ALGOS"):
+    with pytest.raises(ValueError, match="NCCL_ALGOS: not"):
         CallOptions.model_validate({"nccl": {"env": {"NCCL_ALGOS": "Ring"}}})
     with pytest.raises(ValueError, match=r"NCCL 2\.9: "):
         CallOptions.model_validate({"nccl": {"version": "2.9"}})
