@@ -270,7 +270,7 @@ def test_the_doctor_ends_with_a_fault_of_the_machine_if_something_required_is_wr
     call: Any, monkeypatch: pytest.MonkeyPatch, ok: bool, required: bool, status: int
 ) -> None:
     monkeypatch.setattr(upkeep, "diagnose", lambda: [Finding("tc", True, "there")])
-    monkeypatch.setattr(upkeep, "proof", lambda _: Finding("network", ok, "seen", "mend it", required))
+    monkeypatch.setattr(upkeep, "prove_network", lambda _: Finding("network", ok, "seen", "mend it", required))
     ended, out, _ = call("doctor")
     assert ended == status
     assert "mend it" in out
