@@ -18,6 +18,8 @@ Answer = tuple[int, str, str]
 def gradwire_says(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> Answer:
     """What `gradwire WORDS` gives: exit status, standard output and standard error."""
     monkeypatch.setattr(sys, "argv", ["gradwire", *words])
+    # Click calls the program by the package of `__main__`, if it has one, as under `python -m pytest`: a longer name.
+    monkeypatch.setattr(sys.modules["__main__"], "__package__", None)
     monkeypatch.setattr(terminal, "console", PlainConsole(width=UNBOUNDED_COLUMNS, soft_wrap=True))
     monkeypatch.setattr(terminal, "errors", PlainConsole(stderr=True, soft_wrap=True))
     with pytest.raises(SystemExit) as ended:
