@@ -155,6 +155,8 @@ def shell(size: Size, memory: str | None) -> None:
     _get_ready(bench, warns_of_root=True)
     _end_when_told()
     is_typed = sys.stdin is not None and sys.stdin.isatty()
+    if is_typed:
+        terminal.errors.print(f"booting a machine and building the network of {bench.fabric.hosts} hosts ...")
     with terminal.interruptible("interrupted"):
         read_line = _typed if is_typed else _read
         status = run_shell(bench.fabric, chosen_mb, sys.stdout.buffer, read_line, typed=is_typed)
