@@ -30,6 +30,8 @@ from gradwire.topo.tc import class_below_netem, class_of_band
 from gradwire.topo.wiring import asked_of_switches
 
 OPENFLOW = ("-O", "OpenFlow13")
+HOOKS = ("clsact", "ingress")
+"""Kinds of qdiscs that hold filters and no packets: gradwire makes one where programs have traffic classes."""
 REPORTED_TO = (rf"nw_dst={re.escape(IGMP_REPORTS_IP)}", rf"ipv6_dst={re.escape(LISTENER_REPORTS)}")
 """Destinations of reports of group membership (IGMP and MLD), in the syntax of ovs-ofctl."""
 
@@ -136,7 +138,7 @@ class PortQueues:
     """The queues of a port, with the sums of their counts, no matter who made them."""
 
     port: Port
-    #: Each queue's place and kind, in the words of tc: "root htb", "1:1 fq".
+    #: Each queue's place and kind, in the words of tc: "root htb", "1:1 fq"; without what only holds filters.
     layout: tuple[str, ...]
     #: Frames that left, as `BandCounters` counts them.
     sent_bytes: int
@@ -234,7 +236,7 @@ def read_port_queues(entries: Iterable[Mapping[str, Any]], ports: Mapping[str, P
 
 def _port_queues(entries: list[Mapping[str, Any]], interface: str, port: Port, bands: int) -> PortQueues:
     root = next((entry for entry in entries if "root" in entry), {"bytes": 0, "packets": 0, "drops": 0})
-    layout = sorted(f"{entry.get('parent', 'root')} {entry['kind']}" for entry in entries)
+    layout = sorted(f"{entry.get('parent', 'root')} {entry['kind']}" for entry in entries if entry["kind"] not in HOOKS)
     whole = {class_of_band(band) for band in range(bands)} <= {entry.get("parent") for entry in entries}
     by_band = parse_qdiscs(entries, {interface: port}, bands)[0] if whole else None
     return PortQueues(port, tuple(layout), root["bytes"], root["packets"], root["drops"], by_band)

@@ -182,3 +182,11 @@ def test_a_queue_below_a_band_is_named_by_its_place() -> None:
     changed = [{**entry, "kind": "netem"} if entry.get("parent") == "1:1" else entry for entry in qdiscs()]
     (after,) = read_port_queues([root, *changed], {"s1-eth1": PORT}, bands=2)
     assert after.put_in_place_of(before) == ("1:1 netem",)
+
+
+def test_what_holds_filters_alone_replaces_no_queue() -> None:
+    root = {"kind": "htb", "dev": "s1-eth1", "root": True, "bytes": 900, "packets": 4, "drops": 2}
+    hook = {"kind": "clsact", "dev": "s1-eth1", "parent": "ffff:fff1", "bytes": 0, "packets": 0, "drops": 0}
+    (before,) = read_port_queues([root, *qdiscs()], {"s1-eth1": PORT}, bands=2)
+    (after,) = read_port_queues([root, *qdiscs(), hook], {"s1-eth1": PORT}, bands=2)
+    assert after.put_in_place_of(before) == ()
