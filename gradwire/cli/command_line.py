@@ -248,7 +248,7 @@ def reproduce(
     if list_names:
         reproducing.study().list_scenarios(names)
         return
-    asked = reproducing.Asked(names, out, pages, moved_from, quick, check, accept, python)
+    asked = reproducing.ReproduceOptions(names, out, pages, moved_from, quick, check, accept, python)
     reproducing.study().reproduce(asked, Where(jobs, executor, scheduler))
 
 

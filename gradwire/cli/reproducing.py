@@ -28,7 +28,7 @@ study's name."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReproduceOptions:
     """The options of a `gradwire reproduce`, as they were typed."""
 
     #: Papers or scenarios; all if empty.
@@ -52,7 +52,7 @@ class Study(Protocol):
     def list_scenarios(self, names: Sequence[str]) -> None:
         """`gradwire reproduce --list`."""
 
-    def reproduce(self, asked: Asked, where: Where) -> None:
+    def reproduce(self, asked: ReproduceOptions, where: Where) -> None:
         """`gradwire reproduce`."""
 
 

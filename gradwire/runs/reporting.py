@@ -14,7 +14,7 @@ import tomli_w
 
 from gradwire.analysis.cells import PrintedCell, cells_of_claims
 from gradwire.analysis.congestion_report import congestion_lines
-from gradwire.analysis.fluid.steady import Window
+from gradwire.analysis.fluid.steady import MeasuredIterations
 from gradwire.analysis.iterations import fault_lines, iteration_ends_ns
 from gradwire.analysis.job_times import logged_edges_s
 from gradwire.analysis.link_loads import has_choices
@@ -279,7 +279,9 @@ def _division_notes(runs: Sequence[JudgedRun]) -> list[str]:
 def _window_notes(runs: Sequence[JudgedRun]) -> list[str]:
     """Notes on points that were measured after a longer warm-up, because their iterations were not steady."""
     return [
-        tell_later_window(run.label, run.unsteady, Window(run.warmup, len(run.iteration_times_s) - run.warmup))
+        tell_later_window(
+            run.label, run.unsteady, MeasuredIterations(run.warmup, len(run.iteration_times_s) - run.warmup)
+        )
         for run in runs
         if run.unsteady and run.result.valid
     ]

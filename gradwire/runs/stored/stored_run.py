@@ -54,7 +54,7 @@ NEEDED_FILES = (TASK_FILE, COMPLETION_FILE, RECORD_FILE, LOG_FILE)
 
 
 @dataclass(frozen=True)
-class Speed:
+class RunSpeed:
     """Speed of a run in wall time."""
 
     #: Time from the start of the machine to the first byte.
@@ -77,7 +77,7 @@ class Completion(msgspec.Struct, frozen=True):
     key: str
     #: Label of the plan that was replayed; "" for a point of programs, which notes no speed nor division either.
     plan: str = ""
-    speed: Speed = Speed(0.0, 0.0, 0, 0.0)
+    speed: RunSpeed = RunSpeed(0.0, 0.0, 0, 0.0)
     #: Number that bytes and rates were divided by on the virtual clock, and the largest effect of that on the iteration
     #: time, as a share of it.
     divided_by: int = 1
