@@ -13,7 +13,7 @@ from gradwire.cli import terminal
 from gradwire.cli.reproducing import ReproduceOptions
 from gradwire.console.live_progress import LiveProgress
 from gradwire.faults import InputFault
-from gradwire.runs.executing.choice import Where
+from gradwire.runs.executing.executor_choice import Where
 from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.machine_trial import trial_on
 from gradwire.runs.launch.place import writing

@@ -21,9 +21,9 @@ from gradwire.console.plain_console import UNBOUNDED_COLUMNS, PlainConsole
 from gradwire.console.terminal_screen import TerminalScreen
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.questions import AskedNetwork, QuestionOptions, question_of
-from gradwire.runs.executing.choice import Where
+from gradwire.runs.executing.executor_choice import Where
 from gradwire.runs.expected_cost import warnings
-from gradwire.runs.launch.execution import Prepared, carry_out, loaded, made_ready, prepare, prepare_comparison
+from gradwire.runs.launch.scenario_run import Prepared, carry_out, loaded, made_ready, prepare, prepare_comparison
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.run_folder import RUNS, run_folder
 from gradwire.scenario.scenario_files import read_scenario

@@ -169,8 +169,8 @@ def _send(given: CclOptions, wires: Wires, found: Sequence[Row], *, quiet: bool)
 
     from gradwire.console.terminal_screen import TerminalScreen
     from gradwire.runs.ccl_packets import PacketResult, read_points, scenario_of, why_not
-    from gradwire.runs.executing.choice import Where
-    from gradwire.runs.launch.execution import carry_out, prepare
+    from gradwire.runs.executing.executor_choice import Where
+    from gradwire.runs.launch.scenario_run import carry_out, prepare
     from gradwire.scenario.scenario_files import read_scenario
     from gradwire.vm.machines import Clock
 

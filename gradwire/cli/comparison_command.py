@@ -130,7 +130,7 @@ def add_to(app: typer.Typer) -> None:
         from gradwire.cli.division_search import ByPackets, asked_of, refuse_others, search_divisions
         from gradwire.faults import InputFault
         from gradwire.runs.comparing.questions import AskedNetwork, QuestionOptions, question_of
-        from gradwire.runs.executing.choice import Where
+        from gradwire.runs.executing.executor_choice import Where
 
         given = QuestionOptions(workers, parallel, gpus_per_host, device, iteration_time, servers)
         of_search: dict[str, Any] = {"--machine-gpus": machine_gpus, "--seq": seq, "--global-batch": global_batch}

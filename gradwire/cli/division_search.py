@@ -20,9 +20,9 @@ from gradwire.runs.comparing.division_packets import Chosen
 from gradwire.runs.comparing.division_question import MACHINE_GPUS, RATE, DivisionQuestion
 from gradwire.runs.comparing.division_search import FoundDivisions, search
 from gradwire.runs.compiling.many_points import cores
-from gradwire.runs.executing.choice import LOCAL, Where
-from gradwire.runs.launch.execution import Prepared, carry_out, loaded, prepare, refused_points
+from gradwire.runs.executing.executor_choice import LOCAL, Where
 from gradwire.runs.launch.place import place_from, refuse_unusable, writing
+from gradwire.runs.launch.scenario_run import Prepared, carry_out, loaded, prepare, refused_points
 from gradwire.runs.reporting import notes_of_parts
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.provenance import typed_command

@@ -17,7 +17,7 @@ from typing import Protocol, cast
 
 from gradwire import PACKAGE
 from gradwire.faults import InputFault
-from gradwire.runs.executing.choice import Where
+from gradwire.runs.executing.executor_choice import Where
 
 STUDY = "reproduction"
 COMMAND = "command.py"

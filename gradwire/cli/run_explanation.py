@@ -17,7 +17,7 @@ from gradwire.inside.program_protocol import how_it_ended
 from gradwire.programs.execution import ProgramRunSummary
 from gradwire.runs.judged import verdict_of
 from gradwire.runs.ran_programs import RanPrograms
-from gradwire.runs.stored.files import fitting
+from gradwire.runs.stored.run_files import fitting
 from gradwire.runs.stored.run_folder import chosen_iteration, slowest_iteration
 from gradwire.runs.stored.stored_run import StoredRun
 

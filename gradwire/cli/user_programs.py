@@ -28,6 +28,7 @@ from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
 from gradwire.inside.program_protocol import how_it_ended, output_file
 from gradwire.network.fabric import Fabric
+from gradwire.programs.clock_pace import complete_with
 from gradwire.programs.cpu_time import charged_cpu_time
 from gradwire.programs.execution import (
     JobRequest,
@@ -51,7 +52,6 @@ from gradwire.programs.mininet_script import (
 from gradwire.programs.network_shell import run_shell
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES
 from gradwire.programs.outside import NO_WAY_OUT, tail_of, wanted_outside
-from gradwire.programs.pace import complete_with
 from gradwire.programs.program_file import check_folder, check_program
 from gradwire.programs.reported import network_state
 from gradwire.runs.launch.kernel import make_kernel_ready

@@ -19,6 +19,7 @@ from gradwire.inside.fault_times import FaultTimes
 from gradwire.inside.injection import NetworkPatient
 from gradwire.inside.kernel_messages import killed_for_memory
 from gradwire.inside.lab import Lab, run_inside
+from gradwire.inside.packet_recording import PacketRecording
 from gradwire.inside.processes import Processes, Running, Streams, pipes
 from gradwire.inside.program_protocol import (
     Begin,
@@ -38,7 +39,6 @@ from gradwire.inside.program_protocol import (
     StopClock,
 )
 from gradwire.inside.readings import CounterReading, forget_counts
-from gradwire.inside.recording import PacketRecording
 
 S_NS = 1_000_000_000
 

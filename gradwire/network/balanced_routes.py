@@ -4,7 +4,7 @@ Between two switches with hosts, only ways with the fewest links count. Where th
 taken as there can be pairs of hosts, up to MOST_WAYS. They are chosen one after the other, pair by pair of switches in
 an order that the seed decides: each time the way whose links carry the least so far, relative to their rates, for the
 pairs of hosts that will use it. So what a plain hash leaves to luck is even here, as it is in tiers
-(controller/flows.py: SummitChoice).
+(controller/switch_flows.py: SummitChoice).
 
 Which of the ways a pair of hosts takes follows from the places of both among the hosts of their switches. Both
 directions of a pair take the same way. A way with the fewest links never comes to a switch twice.

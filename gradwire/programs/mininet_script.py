@@ -43,12 +43,12 @@ from gradwire.inside.typed_protocol import (
     WindowAsked,
     WindowOutput,
 )
+from gradwire.programs.clock_pace import Person
 from gradwire.programs.execution import SUMMARY_FILE, job, raise_refused
 from gradwire.programs.interpreter import PythonInterpreter
 from gradwire.programs.launch import NOT_OF_THE_KERNEL, path_on_hosts
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES
 from gradwire.programs.outside import TAIL_BYTES, wanted_outside
-from gradwire.programs.pace import Person
 from gradwire.programs.program_file import covered_folders, file_defect
 from gradwire.programs.talk import Talk
 from gradwire.programs.windows import CommandWindows

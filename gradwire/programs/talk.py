@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from gradwire.inside.program_protocol import Command, Taken, line_of
 from gradwire.inside.typed_protocol import Over, Passed, Rested, Typed, TypedEvent, WindowOutput
+from gradwire.programs.clock_pace import Person
 from gradwire.programs.keyboard import LineReader
-from gradwire.programs.pace import Person
 from gradwire.programs.windows import CommandWindows
 from gradwire.vm.session import JobSession
 

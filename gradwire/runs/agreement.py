@@ -38,7 +38,7 @@ from gradwire.network.fabric import Fabric
 from gradwire.network.path_delays import link_delays_s
 from gradwire.runs.compiling.ideal_times import rule_of
 from gradwire.runs.judged import JudgedRun, of_job
-from gradwire.runs.stored.files import fitting, reading, update
+from gradwire.runs.stored.run_files import fitting, reading, update
 from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import COMPLETION_FILE, LOG_FILE, StoredRun
 from gradwire.scenario.loading import Point

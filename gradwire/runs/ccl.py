@@ -19,9 +19,9 @@ from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.call_plan import compile_call, has_plan, ops_of
 from gradwire.workloads.engines.nccl.chooser import KINDS, RING, SHARED, Communicator, choose
 from gradwire.workloads.engines.nccl.duration import SOCKETS_S, CallFacts, MachineNetwork, duration_s
+from gradwire.workloads.engines.nccl.efa_plugin import LEAST_MACHINES, Plugin, plugin_of
 from gradwire.workloads.engines.nccl.environment import TUNER, Environment, environment_of
 from gradwire.workloads.engines.nccl.pieces import divide
-from gradwire.workloads.engines.nccl.plugin import LEAST_MACHINES, Plugin, plugin_of
 from gradwire.workloads.engines.nccl.search import LINKS, GpuMachine
 from gradwire.workloads.engines.nccl.tables import TAGS, Gpu, Version, name_of, version_of
 from gradwire.workloads.units import BYTE_RATE, DURATION, RATE, SIZE, Quantity

@@ -28,11 +28,11 @@ from gradwire.programs.commands import named_files, refuse_wrong_commands, start
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, read_text
 from gradwire.runs.compiling.checked_plans import check_once
-from gradwire.runs.compiling.division import UNDIVIDED, ScaleDivision, division_for, forced_division
 from gradwire.runs.compiling.ideal_times import fluid_digest, ideal_times, rule_of
 from gradwire.runs.compiling.job_plans import traces_of_jobs
 from gradwire.runs.compiling.many_points import SharedPlans, sharing_key, side_by_side
 from gradwire.runs.compiling.part_of_job import compiled_part, plans_to_check
+from gradwire.runs.compiling.scale_division import UNDIVIDED, ScaleDivision, division_for, forced_division
 from gradwire.runs.stored.run_folder import folder_name
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.scenario.loading import Point, origin_named

@@ -38,9 +38,9 @@ from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned_programs import PlannedPrograms, plan_programs
 from gradwire.runs.reporting import stop_notes
 from gradwire.runs.screen import Screen
-from gradwire.runs.stored.files import read_message, reading, refuse_changed
 from gradwire.runs.stored.network_soundness import refuse_unsound_counts, refuse_unsound_state
 from gradwire.runs.stored.provenance import facts, provenance
+from gradwire.runs.stored.run_files import read_message, reading, refuse_changed
 from gradwire.runs.stored.run_folder import stored_clock
 from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import Completion, StoredRun

@@ -18,8 +18,8 @@ from gradwire.inside.program_protocol import TASK_FILE
 from gradwire.network.fabric import Fabric
 from gradwire.programs.execution import SUMMARY_FILE, ProgramRunSummary
 from gradwire.runs.program_work import judge_program_run, read_summary, refuse_unsound
-from gradwire.runs.stored.files import fitting, read_message, reading
 from gradwire.runs.stored.network_soundness import refuse_unsound_pauses
+from gradwire.runs.stored.run_files import fitting, read_message, reading
 from gradwire.runs.stored.run_folder import RUNS, SCENARIO_FILE, named_programs, named_run
 from gradwire.runs.stored.soundness import sound_fabric
 from gradwire.runs.stored.stored_run import Completion, StoredRun

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import Fault, InputFault
-from gradwire.vm.addresses import fixed_addresses
 from gradwire.vm.host import NAMESPACES, SCHEMA
 from gradwire.vm.kernel import cache_folder, cached_kernel
 from gradwire.vm.kernel_source import (
@@ -26,6 +25,7 @@ from gradwire.vm.kernel_source import (
     source_damage,
 )
 from gradwire.vm.machine import memory_folders, memory_remedy, room_for_memory_mb, room_seen
+from gradwire.vm.memory_addresses import fixed_addresses
 from gradwire.vm.packages import install_command, source_remedy
 from gradwire.vm.trial import kernel_file_damage
 
@@ -123,7 +123,7 @@ def machine_finding(architecture: str, cpus: int) -> Diagnosis:
 
 
 def addresses_finding(*, are_fixed: bool) -> Diagnosis:
-    """Reports whether a kernel's memory has the same addresses in each run (vm/addresses.py); its absence is no
+    """Reports whether a kernel's memory has the same addresses in each run (vm/memory_addresses.py); its absence is no
     error."""
     if are_fixed:
         return Diagnosis("addresses", True, "a kernel's memory has the same addresses in each run")

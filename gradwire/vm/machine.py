@@ -23,7 +23,6 @@ from pathlib import Path
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault, MachineFault, UnfitMachine
 from gradwire.files import refuse_full_disk
-from gradwire.vm.addresses import fixed_addresses
 from gradwire.vm.kernel import cached_kernel, renewal
 from gradwire.vm.kernel_death import (
     STOPPED_WORDS,
@@ -36,6 +35,7 @@ from gradwire.vm.kernel_death import (
     stopped_by_signal,
 )
 from gradwire.vm.kernel_source import agent_in, has_noted_content, note_of
+from gradwire.vm.memory_addresses import fixed_addresses
 from gradwire.vm.owners import OWNER_VARIABLE, this_process
 from gradwire.vm.streaming import KILL_LIMIT_S, FollowEnd, TimeLimit, follow, is_stopped, pipe, process_group
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from gradwire.faults import InputFault
 from gradwire.runs.compiling.many_points import cores
-from gradwire.runs.executing.choice import Where
+from gradwire.runs.executing.executor_choice import Where
 from gradwire.runs.judged import JudgedRun
-from gradwire.runs.launch.execution import Prepared, carry_out_several, prepare
+from gradwire.runs.launch.scenario_run import Prepared, carry_out_several, prepare
 from gradwire.runs.screen import Screen
 from gradwire.scenario.loading import ScenarioOrigin
 from gradwire.scenario.scenario_files import resolved_scenario

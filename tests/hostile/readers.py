@@ -41,7 +41,7 @@ from gradwire.inside.program_protocol import (
     line_of,
 )
 from gradwire.inside.warm_interpreter import LENGTH_BYTES
-from gradwire.runs.stored.files import reading
+from gradwire.runs.stored.run_files import reading
 from gradwire.scenario.definitions import network_files, topo_process
 from gradwire.scenario.loading import load_scenario
 from gradwire.scenario.resolution.compilation import compile_point

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.cache_files import cached, kept
-from gradwire.runs.compiling.division import ScaleDivision
+from gradwire.runs.compiling.scale_division import ScaleDivision
 from tests.hostile.stand_ins import STAND_INS
 
 FOUND = ScaleDivision(4, 0.25)

@@ -407,7 +407,7 @@ def _with_delays_at_ports(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
 
 
 def _with_long_bursts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
-    """Yields a bound on how late messages are if bytes were divided and bursts not (runs/compiling/division.py)."""
+    """Yields a bound on how late messages are if bytes were divided and bursts not (runs/compiling/scale_division.py)."""
     if seen.divided_by > 1:
         late_s = run.fabric.gso_bytes * 8 / slowest_bps(run.fabric)
         gso = quantity(run.fabric.gso_bytes, "bytes")

@@ -11,10 +11,10 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from gradwire.analysis.agreement.causes import Agreement
-from gradwire.analysis.cells import PrintedCell
 from gradwire.analysis.parameters import describe
 from gradwire.analysis.points import VALID, PointResult, parameter_names, pool_seeds
 from gradwire.analysis.printed import Comparison, compare
+from gradwire.analysis.printed_cells import PrintedCell
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.charts import DPI, Labels, chart, page_svg, save_chart, svg_text
 from gradwire.analysis.report.conclusion import Remark, conclusion, listed, remarks, trust

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gradwire.analysis.agreement.causes import Cause
-from gradwire.analysis.cells import EFFICIENCY, SPEEDUP
 from gradwire.analysis.points import INVALID, VALID, PointResult, parameter_names
 from gradwire.analysis.printed import CellStatus, ComparedCell, Comparison, find_row
+from gradwire.analysis.printed_cells import EFFICIENCY, SPEEDUP
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.charts import Labels
 from gradwire.analysis.report.text_table import TextTable

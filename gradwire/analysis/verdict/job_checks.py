@@ -14,8 +14,8 @@ from gradwire.analysis.fluid.steady import MeasuredIterations
 from gradwire.analysis.job_times import Float64, logged_edges_s, measured_times_s, measured_windows
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.condition_checks import steady_check
-from gradwire.datatypes.job_plans import plan_of_job
 from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.plan_of_job import plan_of_job
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.network.fabric import Fabric
 

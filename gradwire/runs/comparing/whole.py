@@ -23,7 +23,7 @@ from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runs.compiling.many_points import side_by_side
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned import PlannedRun
-from gradwire.runs.stored.files import read_message, reading
+from gradwire.runs.stored.run_files import read_message, reading
 from gradwire.scenario.contenders import FAMILIES, PARTIAL, is_random
 from gradwire.scenario.loading import Scenario, origin_named
 from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point

@@ -14,8 +14,8 @@ from gradwire.analysis.winners.winner_map import TIE, Place, Time, WinnerMap
 from gradwire.faults import InputFault
 from gradwire.runs.compiling.many_points import sharing_key, side_by_side
 from gradwire.runs.estimation import without_effect
-from gradwire.runs.executing.choice import Where
-from gradwire.runs.launch.execution import Prepared, carry_out, prepare, refused_points
+from gradwire.runs.executing.executor_choice import Where
+from gradwire.runs.launch.scenario_run import Prepared, carry_out, prepare, refused_points
 from gradwire.runs.mapping.along_rates import MapTime, RatePoint, full_times, times_along
 from gradwire.runs.mapping.closer import Row, Slot, deciding, fill_queues
 from gradwire.runs.mapping.grid import Grid

@@ -27,8 +27,8 @@ from gradwire.files import replacing
 from gradwire.inside.point_protocol import PAUSES_FILE, QUEUES_FILE, TASK_FILE, PointTask, built_fabric, write_json
 from gradwire.network.fabric import Fabric
 from gradwire.regular_files import RECORD_BYTES
-from gradwire.runs.stored.files import fitting, note_made_here, read_message, reading, refuse_changed, seal
 from gradwire.runs.stored.network_soundness import refuse_unsound_pauses, refuse_unsound_queues
+from gradwire.runs.stored.run_files import fitting, note_made_here, read_message, reading, refuse_changed, seal
 from gradwire.runs.stored.soundness import (
     LARGEST_SCALE,
     refuse_long_log,

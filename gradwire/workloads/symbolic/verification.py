@@ -34,7 +34,7 @@ from gradwire.workloads.symbolic.accesses import (
     products,
 )
 from gradwire.workloads.symbolic.defects import Defect, racing
-from gradwire.workloads.symbolic.execution import executions
+from gradwire.workloads.symbolic.plan_execution import executions
 from gradwire.workloads.symbolic.precedence import Bool, Precedence, PrecedenceInCode, PrecedenceInPython
 from gradwire.workloads.symbolic.wait_graph import ITERATIONS, Holdings, WaitGraph
 

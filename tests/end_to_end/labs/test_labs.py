@@ -12,7 +12,7 @@ import pytest
 import gradwire.lab
 from gradwire.faults import Fault
 from gradwire.lab import Host, LimitReached, Link, Network, ProgramFailed
-from gradwire.vm.addresses import fixed_addresses
+from gradwire.vm.memory_addresses import fixed_addresses
 from gradwire.vm.session import JobSession
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]

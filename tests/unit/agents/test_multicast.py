@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradwire.agents.multicast_protocol import DatagramContent, Delivered, ReceiveWindow, SendWindow
-from gradwire.controller.flows import switch_rules, trace_group
+from gradwire.controller.switch_flows import switch_rules, trace_group
 from gradwire.datatypes.plan import Contributions, OpKind, Plan, Role
 from gradwire.datatypes.wire.framing import Framing, Header
 from gradwire.faults import InputFault, InternalFault

@@ -13,7 +13,7 @@ from gradwire.faults import InputFault, InternalFault, MachineFault
 from gradwire.regular_files import read_bytes
 from gradwire.runs import replay
 from gradwire.runs.executing import executor
-from gradwire.runs.launch import execution
+from gradwire.runs.launch import scenario_run
 from gradwire.scenario import toml_documents
 from gradwire.vm.doctor import Diagnosis
 from reproduction.point_store import PointStore
@@ -177,7 +177,7 @@ def test_faults_and_ctrl_c_of_a_run(
     def run(*_: Any) -> NoReturn:
         raise error
 
-    monkeypatch.setattr(execution, "run_side_by_side", run)
+    monkeypatch.setattr(scenario_run, "run_side_by_side", run)
     needs_no_kernel(monkeypatch)
     ended, _, err = call("run", str(scenario), "--out", "results")
     assert ended == status
@@ -199,7 +199,7 @@ def test_a_command_reads_its_scenario_once(
     def run(*_: Any) -> NoReturn:
         raise MachineFault("far enough")
 
-    monkeypatch.setattr(execution, "run_side_by_side", run)
+    monkeypatch.setattr(scenario_run, "run_side_by_side", run)
     monkeypatch.setattr(toml_documents, "read_bytes", counted)
     needs_no_kernel(monkeypatch)
     status, _, err = call(command, str(scenario), "--set", "fabric.rate=25gbit")

@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from gradwire.controller.flows import switch_rules, trace, trace_group
+from gradwire.controller.switch_flows import switch_rules, trace, trace_group
 from gradwire.faults import InputFault
 from gradwire.network.balanced_routes import BalancedRoutes
 from gradwire.network.fabric import Fabric, MulticastGroup, Topology, dscp_of_band

@@ -11,8 +11,8 @@ import pytest
 from gradwire.analysis.bounds import bounds
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.verdict.uplink_check import uplink_checks
-from gradwire.controller.flows import switch_rules
 from gradwire.controller.rules import FIRST_TABLE, PAIR_TABLE
+from gradwire.controller.switch_flows import switch_rules
 from gradwire.datatypes.network_counts import BandCount, NetworkCounts
 from gradwire.datatypes.records import PointRecord
 from gradwire.faults import InputFault

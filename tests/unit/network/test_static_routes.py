@@ -8,7 +8,7 @@ from itertools import permutations
 
 import pytest
 
-from gradwire.controller.flows import switch_rules, trace
+from gradwire.controller.switch_flows import switch_rules, trace
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric, Topology, dscp_of_band
 from gradwire.network.graph_shapes import Ring

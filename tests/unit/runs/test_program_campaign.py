@@ -19,9 +19,9 @@ from gradwire.inside.point_protocol import write_json
 from gradwire.programs.execution import SUMMARY_FILE, JobRequest, ProgramRunSummary
 from gradwire.runs import program_work
 from gradwire.runs.campaign import Campaign, run_side_by_side
-from gradwire.runs.executing.choice import Where
 from gradwire.runs.executing.executor import LocalPool
-from gradwire.runs.launch.execution import carry_out_several, prepare
+from gradwire.runs.executing.executor_choice import Where
+from gradwire.runs.launch.scenario_run import carry_out_several, prepare
 from gradwire.runs.planned_programs import PlannedPrograms, plan_programs
 from gradwire.runs.program_work import ProgramJudgedRun
 from gradwire.runs.stored.run_folder import write_run_folder

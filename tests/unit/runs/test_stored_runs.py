@@ -17,7 +17,7 @@ from gradwire.faults import InputFault, MachineFault
 from gradwire.runs import planned, reporting
 from gradwire.runs.planned import PlannedRun
 from gradwire.runs.reporting import computation
-from gradwire.runs.stored import files
+from gradwire.runs.stored import run_files
 from gradwire.runs.stored.explanation import explain
 from gradwire.runs.stored.run_folder import folder_name, runs_of
 from gradwire.runs.stored.stored_run import RunSpeed, StoredRun
@@ -135,8 +135,8 @@ def test_each_file_is_read_and_hashed_once_however_often_its_parts_are_asked_for
         hashed.append(path.name)
         return hash_of(path)
 
-    hash_of = files._hash_of
-    monkeypatch.setattr(files, "_hash_of", counted)
+    hash_of = run_files._hash_of
+    monkeypatch.setattr(run_files, "_hash_of", counted)
     stored = StoredRun(ran[0].folder, ran[0].point)
     judge_stored(stored, ran[0].point)
     explain(stored)

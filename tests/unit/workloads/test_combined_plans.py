@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from gradwire.analysis.fluid.estimate import FluidTimes, estimate
 from gradwire.analysis.fluid.steady import MeasuredIterations
 from gradwire.analysis.job_times import fluid_edges_s, logged_edges_s, measured_times_s, measured_windows
-from gradwire.datatypes.job_plans import plan_of_job
 from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.plan_of_job import plan_of_job
 from gradwire.faults import InternalFault
 from gradwire.network.fabric import Fabric
 from gradwire.workloads.checker import check

@@ -13,8 +13,8 @@ from functools import cached_property
 
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.collectives.schedule import Collective
+from gradwire.workloads.engines.nccl.efa_plugin import Plugin
 from gradwire.workloads.engines.nccl.environment import FUNCTIONS, Environment
-from gradwire.workloads.engines.nccl.plugin import Plugin
 from gradwire.workloads.engines.nccl.search import ChannelSearch, FoundChannels, GpuMachine, search
 from gradwire.workloads.engines.nccl.tables import (
     TABLES,

@@ -16,7 +16,7 @@ from gradwire.analysis.program_results import FigureRow, ProgramResult
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.datatypes.host_settings import HostTcp
 from gradwire.faults import InputFault
-from gradwire.runs.executing.choice import Where
+from gradwire.runs.executing.executor_choice import Where
 from gradwire.runs.judged import JudgedRun
 from gradwire.scenario.loading import ScenarioOrigin
 from gradwire.scenario.program_scenarios import ProgramPoint

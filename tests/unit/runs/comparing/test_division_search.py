@@ -24,7 +24,7 @@ from gradwire.runs.comparing.division_search import (
 )
 from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runs.compiling.part_of_job import compiled_part
-from gradwire.runs.executing.choice import Where
+from gradwire.runs.executing.executor_choice import Where
 from gradwire.scenario.loading import scenario_of
 from tests.shared.parts import in_order, tells
 

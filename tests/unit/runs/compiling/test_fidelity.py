@@ -10,8 +10,14 @@ import pytest
 
 from gradwire.analysis.fluid.estimate import Buffered, Departure
 from gradwire.faults import InputFault
-from gradwire.runs.compiling import division as fidelity
-from gradwire.runs.compiling.division import ScaleDivision, division_error, division_for, forced_division, forced_error
+from gradwire.runs.compiling import scale_division as fidelity
+from gradwire.runs.compiling.scale_division import (
+    ScaleDivision,
+    division_error,
+    division_for,
+    forced_division,
+    forced_error,
+)
 from gradwire.runs.planned import PlannedRun, plan_runs
 from gradwire.scenario.loading import Point, resolve
 from gradwire.scenario.resolution.compilation import Compiled, compile_point

@@ -9,8 +9,8 @@ import pytest
 
 from gradwire.analysis.fluid.estimate import Departure
 from gradwire.faults import InputFault
-from gradwire.runs.compiling import division as fidelity
-from gradwire.runs.compiling.division import ScaleDivision, division_error, forced_division, forced_error
+from gradwire.runs.compiling import scale_division as fidelity
+from gradwire.runs.compiling.scale_division import ScaleDivision, division_error, forced_division, forced_error
 from gradwire.runs.expected_cost import warnings
 from gradwire.runs.planned import PlannedRun, plan_runs, refuse_coarse, too_coarse, virtual_clock
 from gradwire.scenario.loading import Point, resolve

@@ -18,7 +18,7 @@ from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.symbolic import accesses
 from gradwire.workloads.symbolic import verification as choosing
 from gradwire.workloads.symbolic.defects import Defect
-from gradwire.workloads.symbolic.execution import Execution, executions
+from gradwire.workloads.symbolic.plan_execution import Execution, executions
 from gradwire.workloads.symbolic.precedence import PrecedenceInCode, PrecedenceInPython, has_cycle
 from gradwire.workloads.symbolic.verification import ORDERS, race
 from gradwire.workloads.symbolic.wait_graph import Holdings, WaitGraph

@@ -11,8 +11,8 @@ import pytest
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.chooser import choose, latency_us
+from gradwire.workloads.engines.nccl.efa_plugin import Plugin, Region, plugin_of
 from gradwire.workloads.engines.nccl.pieces import divide
-from gradwire.workloads.engines.nccl.plugin import Plugin, Region, plugin_of
 from gradwire.workloads.engines.nccl.tables import Gpu, NcclAlgorithm, Protocol
 from tests.shared.parts import in_order
 from tests.unit.workloads.engines.nccl.test_chooser import B200, GIB, communicator

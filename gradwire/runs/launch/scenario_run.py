@@ -16,8 +16,8 @@ from gradwire.runs.campaign import Campaign, run_side_by_side
 from gradwire.runs.comparing.planning import plan_comparison
 from gradwire.runs.comparing.questions import AnyQuestion
 from gradwire.runs.compiling.many_points import cores
-from gradwire.runs.executing.choice import Where
 from gradwire.runs.executing.executor import Planned
+from gradwire.runs.executing.executor_choice import Where
 from gradwire.runs.expected_cost import TimeLeft, announcement
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.launch.kernel import make_kernel_ready

@@ -7,7 +7,7 @@ import readline
 import pytest
 
 from gradwire.inside.typed_protocol import LineAsked
-from gradwire.programs.pace import AHEAD_S, TIMES_WALL, ClockPace, complete_with
+from gradwire.programs.clock_pace import AHEAD_S, TIMES_WALL, ClockPace, complete_with
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ MESSAGE_BYTES = 24 + 2 * (ETHERNET_HEADER_BYTES + IP_TCP_HEADER_BYTES + PREAMBLE
 not full, and an ACK."""
 MOST = 2**20
 """The largest division."""
-CODE = ("gradwire.runs.compiling.division",)
+CODE = ("gradwire.runs.compiling.scale_division",)
 """Modules that decide a division, in addition to those of estimates."""
 
 

@@ -16,7 +16,7 @@ from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.symbolic import verification as choosing
 from gradwire.workloads.symbolic.defects import Defect, never_ready
-from gradwire.workloads.symbolic.execution import executions
+from gradwire.workloads.symbolic.plan_execution import executions
 from gradwire.workloads.symbolic.verification import ORDERS
 from gradwire.workloads.symbolic.wait_graph import Holdings, WaitGraph
 from tests.shared.examples import examples
