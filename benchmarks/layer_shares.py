@@ -28,7 +28,7 @@ from gradwire.workloads.models.layer_times import (
     Roof,
     Share,
     Shares,
-    Work,
+    WorkKind,
     layer_times,
 )
 from gradwire.workloads.models.profile import Profile
@@ -133,18 +133,18 @@ def shares_of(layers: Sequence[Timed], roof: Roof, source: str) -> Shares:
     add_forward, _ = passes("add")
     activation, bias = passes("gelu", "dropout"), passes("bias")
     return Shares(
-        {work: _by_intensity(by_kind[work], roof) for work in (Work.CONV, Work.PRODUCT, Work.SCORES)},
+        {work: _by_intensity(by_kind[work], roof) for work in (WorkKind.CONV, WorkKind.PRODUCT, WorkKind.SCORES)},
         {
-            Work.BATCH_NORM: _rounded(_sum(passes("batch-norm"), passes("relu"))),
-            Work.LAYER_NORM: _rounded(passes("layer-norm", "rms-norm")),
+            WorkKind.BATCH_NORM: _rounded(_sum(passes("batch-norm"), passes("relu"))),
+            WorkKind.LAYER_NORM: _rounded(passes("layer-norm", "rms-norm")),
             # The gradients of both branches are added where they meet again, which costs as much.
-            Work.ADD: _rounded((add_forward, add_forward)),
-            Work.POOL: _rounded(passes("pool")),
-            Work.EMBEDDING: _rounded(passes("embedding")),
-            Work.AFTER_CONV: _rounded(_passes(_beyond(by_kind["conv-bias-relu"], by_kind["conv-plain"]), roof)),
+            WorkKind.ADD: _rounded((add_forward, add_forward)),
+            WorkKind.POOL: _rounded(passes("pool")),
+            WorkKind.EMBEDDING: _rounded(passes("embedding")),
+            WorkKind.AFTER_CONV: _rounded(_passes(_beyond(by_kind["conv-bias-relu"], by_kind["conv-plain"]), roof)),
             # A matrix product adds its biases as it writes; their gradient is a pass of its own.
-            Work.AFTER_PRODUCT: _rounded((activation[0], activation[1] + bias[1])),
-            Work.LOSS: _rounded(passes("loss")),
+            WorkKind.AFTER_PRODUCT: _rounded((activation[0], activation[1] + bias[1])),
+            WorkKind.LOSS: _rounded(passes("loss")),
         },
         CALL_S,
         source,
@@ -156,7 +156,7 @@ def _by_intensity(layers: Iterable[Timed], roof: Roof) -> tuple[Share, ...]:
     for layer in layers:
         if (
             min(layer.forward_s, layer.backward_s / BACKWARD_PER_FORWARD) < LEAST_CALLS * CALL_S
-            and layer.kind == Work.PRODUCT
+            and layer.kind == WorkKind.PRODUCT
         ):
             continue
         intensity = layer.flops / layer.size_bytes * roof.memory_bytes_per_s / roof.flops_per_s

@@ -27,7 +27,7 @@ from gradwire.analysis.iterations import iteration_times_s
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.network.fabric import Fabric, Topology
 from gradwire.network.lossless import GSO_BYTES, WINDOW_BUFFERS, Lossless
-from gradwire.runs.replay import COUNTERS, Replayed, replay_plans
+from gradwire.runs.replay import COUNTERS, ReplayedPlan, replay_plans
 from gradwire.workloads.builder import CONTROL_BYTES
 from gradwire.workloads.patterns import Transfer, all_to_all, compile_transfers, incast, ring
 from gradwire.workloads.units import RATE, SIZE
@@ -169,7 +169,7 @@ def text_of(row: Row) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def flow_rates_bps(replayed: Replayed) -> dict[tuple[int, int], float]:
+def flow_rates_bps(replayed: ReplayedPlan) -> dict[tuple[int, int], float]:
     """Payload rate of each transfer of the last iteration, from its first byte to its last, by the hosts' indices."""
     ops, log = replayed.plan.ops, replayed.log
     last = log.iteration == log.iteration.max()

@@ -53,7 +53,7 @@ NOT_SUCH_AN_ARCHIVE = (
 
 
 @dataclass(frozen=True)
-class Column:
+class ArrayColumn:
     """An array that an archive may have under a name: its type, its shape, and whether it may be absent."""
 
     #: Type of its elements; for a text ("U"), of any length.
@@ -86,7 +86,7 @@ def most_bytes() -> int:
 
 def read_arrays(
     path: Path,
-    columns: Mapping[str, Column],
+    columns: Mapping[str, ArrayColumn],
     *,
     compressed: bool = False,
     follow: bool = False,
@@ -106,7 +106,7 @@ def read_arrays(
         return {name: _unpacked(name, member) for name, member in members.items()}
 
 
-def lengths_in(path: Path, columns: Mapping[str, Column]) -> dict[str, int]:
+def lengths_in(path: Path, columns: Mapping[str, ArrayColumn]) -> dict[str, int]:
     """Lengths of an archive's columns according to their headers. Nothing is unpacked. Raises the errors of
     `read_arrays`."""
     with _examined(path, columns, compressed=False, follow=False) as members:
@@ -115,7 +115,7 @@ def lengths_in(path: Path, columns: Mapping[str, Column]) -> dict[str, int]:
 
 @contextmanager
 def _examined(
-    path: Path, columns: Mapping[str, Column], compressed: bool, follow: bool
+    path: Path, columns: Mapping[str, ArrayColumn], compressed: bool, follow: bool
 ) -> Iterator[dict[str, _Member]]:
     """The members of an archive, each of which claims to be as it should."""
     with ExitStack() as files:
@@ -152,7 +152,9 @@ class _Limited:
         return getattr(self._file, name)
 
 
-def _named(archive: zipfile.ZipFile, columns: Mapping[str, Column], compressed: bool) -> dict[str, zipfile.ZipInfo]:
+def _named(
+    archive: zipfile.ZipFile, columns: Mapping[str, ArrayColumn], compressed: bool
+) -> dict[str, zipfile.ZipInfo]:
     """The members by their arrays' names."""
     found: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
@@ -212,7 +214,7 @@ def _refuse_large(members: Mapping[str, _Member], most: int) -> None:
         )
 
 
-def _refuse_other(name: str, member: _Member, column: Column) -> None:
+def _refuse_other(name: str, member: _Member, column: ArrayColumn) -> None:
     fits = member.dtype.kind == "U" if column.dtype == "U" else member.dtype == np.dtype(column.dtype)
     if column.inner_shape is None:
         fits = fits and member.shape == ()

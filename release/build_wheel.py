@@ -32,7 +32,7 @@ from gradwire.vm.kernel_source import (
     CONFIG,
     NOTE_SUFFIX,
     PATCHES,
-    Source,
+    KernelSource,
     find_source,
     kernel_name,
     note_content,
@@ -93,7 +93,7 @@ def origin_text(origin: Origin) -> str:
     )
 
 
-def origin_of(kernel: Path, source: Source) -> Origin:
+def origin_of(kernel: Path, source: KernelSource) -> Origin:
     """What `kernel` was built from, by itself and by the source's tarball."""
     with source.tarball.open("rb") as tarball:
         sha256 = hashlib.file_digest(tarball, "sha256").hexdigest()
@@ -114,7 +114,7 @@ def _output(*command: str) -> str:
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
 
 
-def add_kernel(kernel: Path, source: Source, folder: Path) -> None:
+def add_kernel(kernel: Path, source: KernelSource, folder: Path) -> None:
     """Puts the kernel, and what has to be next to it, into `folder`."""
     folder.mkdir()
     shipped = Path(shutil.copy(kernel, folder))

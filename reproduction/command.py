@@ -10,10 +10,10 @@ import typer
 from rich.markup import escape
 
 from gradwire.cli import terminal
-from gradwire.cli.reproducing import Asked
+from gradwire.cli.reproducing import ReproduceOptions
 from gradwire.console.live_progress import LiveProgress
 from gradwire.faults import InputFault
-from gradwire.runs.executing.choice import Where
+from gradwire.runs.executing.executor_choice import Where
 from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.machine_trial import trial_on
 from gradwire.runs.launch.place import writing
@@ -51,7 +51,7 @@ def list_scenarios(names: Sequence[str]) -> None:
         terminal.console.print(f"  {scenario.id}: {scenario.title}", markup=False, highlight=False, soft_wrap=True)
 
 
-def reproduce(asked: Asked, where: Where) -> None:
+def reproduce(asked: ReproduceOptions, where: Where) -> None:
     """`gradwire reproduce`. Raises InputFault for what cannot be."""
     names, quick, pages, moved_from = asked.names, asked.quick, asked.pages, asked.moved_from
     of_world = [name for name in names if is_of_world(name)]

@@ -20,7 +20,7 @@ from gradwire.files import replace_text
 from gradwire.regular_files import MESSAGE_BYTES, read_text
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned import PlannedRun, plan_run, source_key
-from gradwire.runs.stored.files import reading
+from gradwire.runs.stored.run_files import reading
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.runs.works import judge_kept
 from gradwire.scenario.loading import Point

@@ -19,9 +19,9 @@ import numpy as np
 from gradwire.agents.compiled.compiled_replay import CompiledReplay, can_replay
 from gradwire.agents.compiled.library import load as load_compiled
 from gradwire.agents.connections import (
+    CongestionWindows,
     HostEntry,
     SocketOptions,
-    Windows,
     congestion_of,
     connect,
     end_at_once,
@@ -31,7 +31,7 @@ from gradwire.agents.connections import (
     raise_file_limit,
     window_states,
 )
-from gradwire.agents.departures import Line
+from gradwire.agents.departures import PortLine
 from gradwire.agents.flowlets import Flowlets
 from gradwire.agents.interpreter import Interpreter
 from gradwire.agents.loop import ReplayLoop
@@ -55,7 +55,7 @@ from gradwire.agents.messages import (
     say,
 )
 from gradwire.agents.multicast_sockets import Multicast
-from gradwire.agents.pace import Pace
+from gradwire.agents.pace import ComputePace
 from gradwire.agents.perils import Interrupted, Perils
 from gradwire.agents.transfer import LOW_WATER_BYTES
 from gradwire.datatypes.plan import Plan
@@ -112,7 +112,7 @@ class Agent:
         ranks = {rank for rank, host in enumerate(self._plan.rank_host.tolist()) if host in self._hosts}
         workers = self._plan.workers.tolist()
         faults = [fault for fault in command.faults if workers[fault.worker] in ranks]
-        self._pace = Pace(faults, workers) if faults else None
+        self._pace = ComputePace(faults, workers) if faults else None
         self._perils = Perils(faults, workers, ranks, command.stall_limit_ns) if command.stall_limit_ns else None
         served = None if needs_python(self._fabric) else self._compiled
         if served and can_replay(self._plan) and not faults and self._perils is None:
@@ -136,11 +136,11 @@ class Agent:
             listener.close()
         sends = connection_of_send(self._plan, self._connections)
         ends_by_departure = self._options.unsent_bytes is None
-        line_of = {host: Line.of_tcp(self._fabric, host) for host in self._hosts} if ends_by_departure else {}
+        line_of = {host: PortLine.of_tcp(self._fabric, host) for host in self._hosts} if ends_by_departure else {}
         self._outgoing = outgoing
         by_flowlet = self._fabric.routing.policy.chooses_for_flowlets
         self._flowlets = Flowlets(self._fabric, self._connections, outgoing) if by_flowlet else None
-        self._windows = Windows(outgoing) if self._tells_congestion else None
+        self._windows = CongestionWindows(outgoing) if self._tells_congestion else None
         self._accepted = sorted({congestion_of(sock) for sock in incoming.values()}) if self._windows else []
         if self._replay is not None:
             self._replay.connect(self._connections, sends, outgoing, incoming, line_of)

@@ -68,7 +68,7 @@ def congestion_of(sock: socket.socket) -> str:
     return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, NAME_BYTES).rstrip(b"\0").decode()
 
 
-class Windows:
+class CongestionWindows:
     """The congestion windows of an agent's sending sockets, by number of their connections."""
 
     def __init__(self, sockets: Mapping[int, socket.socket]) -> None:

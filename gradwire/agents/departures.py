@@ -51,7 +51,7 @@ AT_ONCE = 8
 """Timestamps that one call reads: a message has as many as it passes ports."""
 
 
-class Departure(NamedTuple):
+class PacketDeparture(NamedTuple):
     """A packet that a port has let go."""
 
     #: Which timestamp this is.
@@ -105,7 +105,7 @@ class ErrorQueue:
             message.header.vector_count = 1
             message.header.control = ctypes.addressof(control)
 
-    def read(self, sock: socket.socket) -> list[Departure]:
+    def read(self, sock: socket.socket) -> list[PacketDeparture]:
         """The timestamps that wait at a non-blocking socket, oldest first; none if it has an error of another kind."""
         for message in self._messages:
             message.header.control_bytes = ANCILLARY.size
@@ -117,15 +117,15 @@ class ErrorQueue:
             raise MachineFault(f"a socket's timestamps cannot be read: {os.strerror(error)}")
         return [self._departure(number) for number in range(count)]
 
-    def _departure(self, number: int) -> Departure:
+    def _departure(self, number: int) -> PacketDeparture:
         _, level, kind, *_, stamp = ANCILLARY.unpack_from(self._controls[number])
         if (level, kind) != (socket.IPPROTO_IP, IP_RECVERR):
             raise InternalFault(f"a timestamp came with control message {kind} of level {level} instead of its number")
-        return Departure(stamp, int.from_bytes(self._packets[number].raw[LENGTH_AT:], "big"))
+        return PacketDeparture(stamp, int.from_bytes(self._packets[number].raw[LENGTH_AT:], "big"))
 
 
 @dataclass(frozen=True)
-class Line:
+class PortLine:
     """The line of a host's port, with the sizes that decide how long a packet occupies it."""
 
     ns_per_byte: float
@@ -135,12 +135,12 @@ class Line:
     overhead_bytes: int
 
     @staticmethod
-    def of_tcp(fabric: Fabric, endpoint: int) -> Line:
+    def of_tcp(fabric: Fabric, endpoint: int) -> PortLine:
         """The line that TCP segments from an endpoint take."""
         return _line(fabric, endpoint, IP_TCP_HEADER_BYTES)
 
     @staticmethod
-    def of_multicast(fabric: Fabric, endpoint: int) -> Line:
+    def of_multicast(fabric: Fabric, endpoint: int) -> PortLine:
         """The line that multicast datagrams from an endpoint take."""
         return _line(fabric, endpoint, IP_UDP_HEADER_BYTES - MULTICAST_HEADER_BYTES)
 
@@ -152,10 +152,10 @@ class Line:
         return round((payload_bytes + frames * (self.header_bytes + self.overhead_bytes)) * self.ns_per_byte)
 
 
-def _line(fabric: Fabric, endpoint: int, header_bytes: int) -> Line:
+def _line(fabric: Fabric, endpoint: int, header_bytes: int) -> PortLine:
     # A switch's aggregator has a link without a rate.
     rate_bps = fabric.host_bps[endpoint] if endpoint < fabric.hosts else math.inf
-    return Line(
+    return PortLine(
         ns_per_byte=8e9 / rate_bps,
         payload_bytes=fabric.mtu_bytes - header_bytes,
         header_bytes=header_bytes,

@@ -64,7 +64,7 @@ import numpy as np
 
 from gradwire.agents.contention import Contention, Moved
 from gradwire.agents.op_state import Column, OpLogger, RankGraph, SendQueue, Stream, column
-from gradwire.agents.pace import Pace
+from gradwire.agents.pace import ComputePace
 from gradwire.datatypes.plan import FULL_SPEED, Combine, Contributions, Ledger, OpKind, Plan
 from gradwire.faults import InternalFault
 
@@ -110,7 +110,7 @@ class Interpreter:
     pace: how much slower than planned ranks compute; without it, as planned.
     """
 
-    def __init__(self, plan: Plan, ranks: set[int], iterations: int, pace: Pace | None = None) -> None:
+    def __init__(self, plan: Plan, ranks: set[int], iterations: int, pace: ComputePace | None = None) -> None:
         self.plan, self.iterations = plan, iterations
         self._pace = pace
         self._contention = Contention(plan) if plan.speed_permille != FULL_SPEED else None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gradwire.agents.departures import ErrorQueue, Line
+from gradwire.agents.departures import ErrorQueue, PortLine
 from gradwire.agents.flowlets import Flowlets
 from gradwire.agents.interpreter import Interpreter, Outgoing
 from gradwire.agents.multicast_sockets import FlowSender, Multicast, interest
@@ -39,7 +39,7 @@ class ReplayLoop:
         outgoing: dict[int, socket.socket],
         incoming: dict[int, socket.socket],
         multicast: Multicast,
-        line_of: dict[int, Line],
+        line_of: dict[int, PortLine],
         perils: Perils | None = None,
         low_water_bytes: int = LOW_WATER_BYTES,
         flowlets: Flowlets | None = None,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from gradwire.datatypes.wire.framing import Framing, Header
 from gradwire.faults import InternalFault
-from gradwire.network.wire.datagrams import FIRST, PROBE, Shape, Span, Status
+from gradwire.network.wire.datagrams import FIRST, PROBE, DatagramSizes, Span, Status
 
 REPORTS_PER_WINDOW = 8
 """How often a member reports its progress within a window: seldom enough to cost little, often enough not to stall the
@@ -35,7 +35,7 @@ class DatagramContent(NamedTuple):
 
 
 @dataclass
-class _Kept:
+class _UnconfirmedMessage:
     """A message that some member may still lack, sent as datagrams `first` up to, but not including, `after`."""
 
     first: int
@@ -47,7 +47,7 @@ class _Kept:
 class SendWindow:
     """The sender's side of a flow."""
 
-    def __init__(self, members: tuple[int, ...], shape: Shape, window_bytes: int, patience_ns: int) -> None:
+    def __init__(self, members: tuple[int, ...], shape: DatagramSizes, window_bytes: int, patience_ns: int) -> None:
         self.repairs = 0
         self.next = 0
         self._shape = shape
@@ -55,7 +55,7 @@ class SendWindow:
         self._patience_ns = self._wait_ns = patience_ns
         self._arrived = dict.fromkeys(members, 0)
         self._slowest = 0
-        self._kept: deque[_Kept] = deque()
+        self._kept: deque[_UnconfirmedMessage] = deque()
         self._since_ns = 0
 
     @property
@@ -75,7 +75,7 @@ class SendWindow:
     def begin(self, head: bytes, size_bytes: int) -> None:
         """Accepts a message with framing header `head` and `size_bytes` of payload."""
         total = len(head) + size_bytes
-        self._kept.append(_Kept(self.next, self.next + self._shape.count(total), head, total))
+        self._kept.append(_UnconfirmedMessage(self.next, self.next + self._shape.count(total), head, total))
 
     def burst(self, now_ns: int, most: int) -> list[DatagramContent]:
         """The first and last of the datagrams that may go now, `most` in all, or nothing while the window is too full.
@@ -143,7 +143,7 @@ class Delivered(NamedTuple):
 class ReceiveWindow:
     """A member's side of a flow, at endpoint `member`."""
 
-    def __init__(self, flow: int, member: int, shape: Shape, framing: Framing, window_bytes: int) -> None:
+    def __init__(self, flow: int, member: int, shape: DatagramSizes, framing: Framing, window_bytes: int) -> None:
         self._flow, self._member = flow, member
         self._shape, self._framing = shape, framing
         self._report_every = max(1, window_bytes // shape.piece_bytes // REPORTS_PER_WINDOW)

@@ -17,13 +17,13 @@ from collections import deque
 import numpy as np
 
 from gradwire.agents.connections import HostEntry, SocketOptions, mark
-from gradwire.agents.departures import ASK, NUMBERS, ErrorQueue, Line, report_departures
+from gradwire.agents.departures import ASK, NUMBERS, ErrorQueue, PortLine, report_departures
 from gradwire.agents.multicast_protocol import DatagramContent, Delivered, ReceiveWindow, SendWindow
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.wire.framing import Framing
 from gradwire.faults import InternalFault, MachineFault
 from gradwire.network.fabric import CONTROL_BAND, MULTICAST_HEADER_BYTES, Fabric, MulticastGroup, band_of_class
-from gradwire.network.wire.datagrams import DATA, FIRST, FLOW_PORT, HELLO, PROBE, REPORT_PORT, Shape, Status
+from gradwire.network.wire.datagrams import DATA, FIRST, FLOW_PORT, HELLO, PROBE, REPORT_PORT, DatagramSizes, Status
 from gradwire.network.wire.flows import MulticastFlow, multicast_flows_of
 from gradwire.network_namespace import network_namespace
 
@@ -68,7 +68,7 @@ class FlowSender:
         self.start_ns = 0
         self.is_blocked = False
         self._is_busy = False
-        self._shape = shape = Shape.of(fabric)
+        self._shape = shape = DatagramSizes.of(fabric)
         self._burst = shape.burst
         self._fabric = fabric
         self._group = (_group_ip(flow, fabric), FLOW_PORT + flow.number)
@@ -80,7 +80,7 @@ class FlowSender:
         self.sock.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, shape.size_bytes)
         patience_ns = LOSSLESS_PATIENCE_NS if fabric.is_lossless else PATIENCE_NS
         self.window = SendWindow(tuple(flow.ranks), shape, options.datagram_window_bytes, patience_ns)
-        self._line = Line.of_multicast(fabric, flow.src_host) if options.unsent_bytes is None else None
+        self._line = PortLine.of_multicast(fabric, flow.src_host) if options.unsent_bytes is None else None
         #: Whether a message has been handed over whose last datagram has not left, as far as is known.
         self._is_leaving = False
         #: Timestamps that were asked for.
@@ -207,7 +207,7 @@ class Member:
     ) -> None:
         self.host = host
         self.bytes_received = 0
-        self._framing, self._fabric, self._shape = framing, fabric, Shape.of(fabric)
+        self._framing, self._fabric, self._shape = framing, fabric, DatagramSizes.of(fabric)
         self._flows = {flow.number: flow for flow in flows}
         self._windows = {
             flow.number: ReceiveWindow(flow.number, host.index, self._shape, framing, window_bytes) for flow in flows

@@ -112,7 +112,7 @@ def _chunks_by_op(pairs: Int64) -> dict[int, list[int]]:
     return chunks
 
 
-class Waiting(NamedTuple):
+class ReadyOp(NamedTuple):
     """A ready op in the heap of its lane; the lowest entry is served first."""
 
     #: What decides first: the time at which the op became ready, its `order` in the plan, or its iteration.
@@ -135,17 +135,17 @@ class Stream:
         self.is_running = False
         #: Nominal end of the last op, hence the earliest nominal start of the next.
         self.free_ns = 0
-        self._waiting: list[Waiting] = []
+        self._waiting: list[ReadyOp] = []
 
     def push_compute(self, ready_ns: int, order: int, iteration: int, op: int) -> None:
         """Adds a ready COMPUTE."""
-        heapq.heappush(self._waiting, Waiting(ready_ns, order, iteration, op))
+        heapq.heappush(self._waiting, ReadyOp(ready_ns, order, iteration, op))
 
     def push_reduce(self, ready_ns: int, order: int, iteration: int, op: int) -> None:
         """Adds a ready REDUCE."""
-        heapq.heappush(self._waiting, Waiting(order, ready_ns, iteration, op))
+        heapq.heappush(self._waiting, ReadyOp(order, ready_ns, iteration, op))
 
-    def pop(self) -> Waiting | None:
+    def pop(self) -> ReadyOp | None:
         """Returns the op to run now and marks the stream as running, or returns None if it is running or nothing
         waits."""
         if self.is_running or not self._waiting:
@@ -163,7 +163,7 @@ class SendQueue:
         self.free_ns = 0
         self._is_fifo = discipline == Discipline.FIFO
         self._is_counted = discipline == Discipline.COUNTER
-        self._waiting: list[Waiting] = []
+        self._waiting: list[ReadyOp] = []
         #: The orders of all SENDs of one iteration. A COUNTER queue serves them strictly one after another.
         self._orders = sorted(orders)
         self._position = self._iteration = 0
@@ -171,9 +171,9 @@ class SendQueue:
     def push(self, ready_ns: int, order: int, iteration: int, op: int) -> None:
         """Adds a ready SEND."""
         primary = ready_ns if self._is_fifo else iteration
-        heapq.heappush(self._waiting, Waiting(primary, order, iteration, op))
+        heapq.heappush(self._waiting, ReadyOp(primary, order, iteration, op))
 
-    def pop(self) -> Waiting | None:
+    def pop(self) -> ReadyOp | None:
         """Returns the SEND to serve now and marks the queue as busy, or returns None while it is busy or must wait."""
         if self.is_busy or not self._waiting:
             return None

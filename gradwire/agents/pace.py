@@ -24,7 +24,7 @@ class _Slowness:
         return self.begin_ns + self.fault.duration_ns
 
 
-class Pace:
+class ComputePace:
     """Says when what a rank computes ends: each nanosecond of work takes `value` nanoseconds while the rank's fault
     lasts.
 

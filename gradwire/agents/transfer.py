@@ -14,7 +14,7 @@ import socket
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gradwire.agents.departures import ASK, NUMBERS, ErrorQueue, Line
+from gradwire.agents.departures import ASK, NUMBERS, ErrorQueue, PortLine
 from gradwire.datatypes.wire.framing import HELLO, Framing, Header
 from gradwire.faults import MachineFault
 
@@ -47,7 +47,7 @@ class Sender:
     in any case: that takes less than the shaper forgives, and a timestamp costs as much as the rest of such a message.
     """
 
-    def __init__(self, sock: socket.socket, payload: int, line: Line | None = None) -> None:
+    def __init__(self, sock: socket.socket, payload: int, line: PortLine | None = None) -> None:
         self.sock = sock
         self.line = line
         self.iteration = self.op = -1

@@ -347,7 +347,7 @@ def _over_all_ways(fabric: Fabric, source: int, target: int) -> tuple[float, flo
 
 
 @dataclass(frozen=True)
-class _Edges:
+class _LevelEdges:
     """Edges into the ops of one level, sorted into runs of edges with the same target."""
 
     #: Source op of each edge.
@@ -360,10 +360,10 @@ class _Edges:
     run: Int64
 
 
-def _edges_of(source: Int64, target: Int64, weight_ns: Float64) -> _Edges:
+def _edges_of(source: Int64, target: Int64, weight_ns: Float64) -> _LevelEdges:
     order = np.argsort(target, kind="stable")
     targets, run = np.unique(target[order], return_index=True)
-    return _Edges(source[order], weight_ns[order], targets, run.astype(np.int64))
+    return _LevelEdges(source[order], weight_ns[order], targets, run.astype(np.int64))
 
 
 @dataclass(frozen=True)
@@ -373,9 +373,9 @@ class _Levels:
     #: Ops of each level.
     ops: list[Int64]
     #: Edges into each level.
-    edges: list[_Edges]
+    edges: list[_LevelEdges]
     #: Edges from the previous iteration.
-    lagged: _Edges
+    lagged: _LevelEdges
 
 
 def _levels(plan: Plan, message_ns: Float64) -> _Levels:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.analysis.fluid.estimate import FluidTimes
-from gradwire.analysis.fluid.steady import Window
+from gradwire.analysis.fluid.steady import MeasuredIterations
 from gradwire.analysis.iterations import times_of_ops_ns
 from gradwire.datatypes.plan import Int64, Plan, PlanJob
 from gradwire.datatypes.records import OpLog
@@ -56,7 +56,7 @@ def fluid_edges_s(plan: Plan, times: FluidTimes, iterations: int) -> list[Float6
     return edges
 
 
-def measured_windows(plan: Plan, edges_s: Sequence[Float64], warmup: int) -> list[Window]:
+def measured_windows(plan: Plan, edges_s: Sequence[Float64], warmup: int) -> list[MeasuredIterations]:
     """Iterations of each job that lie where all jobs run and none is in its warm-up; maybe none.
 
     warmup: iterations of the plan that are dropped.
@@ -67,11 +67,11 @@ def measured_windows(plan: Plan, edges_s: Sequence[Float64], warmup: int) -> lis
     for edges in edges_s:
         tolerance_s = OUTSIDE * float(np.diff(edges).min())
         inside = np.flatnonzero((edges[:-1] >= first_s - tolerance_s) & (edges[1:] <= last_s + tolerance_s))
-        windows.append(Window(int(inside[0]) if len(inside) else 0, len(inside)))
+        windows.append(MeasuredIterations(int(inside[0]) if len(inside) else 0, len(inside)))
     return windows
 
 
-def measured_times_s(edges_s: Float64, window: Window) -> Float64:
+def measured_times_s(edges_s: Float64, window: MeasuredIterations) -> Float64:
     """Times of the iterations of a job that are measured."""
     times_s: Float64 = np.diff(edges_s)[window.warmup : window.end]
     return times_s

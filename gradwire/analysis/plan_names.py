@@ -12,7 +12,7 @@ from gradwire.datatypes.plan import LATENCY_LANE, Int64, OpKind, Plan, Role
 ROLE_NAMES = {Role.WORKER: "rank", Role.SERVER: "server", Role.AGGREGATOR: "aggregator"}
 
 
-class Names:
+class PlanNames:
     """Names of one plan's parts. A worker is named after its rank; servers and aggregators are numbered separately."""
 
     def __init__(self, plan: Plan) -> None:

@@ -12,8 +12,8 @@ from gradwire.analysis.bounds import bounds
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.statistics import summarise
 from gradwire.analysis.verdict.verdict import Verdict
-from gradwire.datatypes.job_plans import plan_of_job
 from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.plan_of_job import plan_of_job
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.network.fabric import Fabric
 

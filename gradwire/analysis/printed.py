@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import combinations, groupby
 
-from gradwire.analysis.cells import EFFICIENCY, METRICS, SPEEDUP, TIME, PrintedCell
 from gradwire.analysis.parameters import Where, describe, fits
 from gradwire.analysis.points import PointResult, half_interval
+from gradwire.analysis.printed_cells import EFFICIENCY, METRICS, SPEEDUP, TIME, PrintedCell
 from gradwire.faults import InputFault, InternalFault
 
 EFFICIENCY_POINTS = 0.05

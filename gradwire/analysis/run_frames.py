@@ -16,7 +16,7 @@ from gradwire.analysis.plan_names import host_name
 from gradwire.analysis.point_frames import parameters_frame
 from gradwire.analysis.report.conclusion import RankedSetting
 from gradwire.analysis.report.ranking import Entry, Ranking
-from gradwire.analysis.statistics import Outcome, contrast
+from gradwire.analysis.statistics import TimeComparison, contrast
 from gradwire.analysis.timeline.critical_path import PARTS, CriticalPath
 from gradwire.analysis.timeline.path_tables import MEANING
 from gradwire.analysis.timeline.walk import TimeKind
@@ -30,7 +30,7 @@ CONTROL = "control"
 """Tensor of a message that carries none: a request or a token."""
 BEST = "fastest"
 """Outcome of the fastest itself, with which the others are compared."""
-OUTCOMES = (BEST, *map(str, Outcome))
+OUTCOMES = (BEST, *map(str, TimeComparison))
 NUMBERS = (
     "iteration_time_s", "ci95_s", "ratio", "ratio_low", "ratio_high", "speedup", "speedup_low", "speedup_high",
     "bound_ratio",

@@ -31,7 +31,7 @@ MOST_SEEDS = 1000
 
 
 @dataclass(frozen=True)
-class Summary:
+class SampleSummary:
     """Summary of some measurements, in their unit.
 
     A single measurement says nothing about its spread, so its `std` and `ci` are None.
@@ -57,7 +57,7 @@ class Summary:
         return None if self.ci is None else self.mean + self.ci
 
 
-def summarise(values: Sequence[float] | npt.NDArray[np.float64], confidence: float = CONFIDENCE) -> Summary:
+def summarise(values: Sequence[float] | npt.NDArray[np.float64], confidence: float = CONFIDENCE) -> SampleSummary:
     """Mean, sample standard deviation and Student-t interval of independent measurements.
 
     Iterations of a run are not independent in every workload: an interval over them is about the mean of this run,
@@ -66,16 +66,16 @@ def summarise(values: Sequence[float] | npt.NDArray[np.float64], confidence: flo
     array = np.asarray(values, dtype=np.float64)
     count = len(array)
     if count == 0:
-        return Summary(0, math.nan, None, None)
+        return SampleSummary(0, math.nan, None, None)
     mean = float(array.mean())
     if count == 1:
-        return Summary(1, mean, None, None)
+        return SampleSummary(1, mean, None, None)
     std = float(array.std(ddof=1))
     quantile = float(special.stdtrit(count - 1, 0.5 + confidence / 2))
-    return Summary(count, mean, std, quantile * std / math.sqrt(count))
+    return SampleSummary(count, mean, std, quantile * std / math.sqrt(count))
 
 
-class Outcome(StrEnum):
+class TimeComparison(StrEnum):
     """Result of a comparison of two times."""
 
     FASTER = "faster"
@@ -107,7 +107,7 @@ class Contrast:
     ratio: float
     #: Half of the ratio's 95 % interval: 0 if both times are exact, None if a single seed leaves it unknown.
     half: float | None
-    outcome: Outcome
+    outcome: TimeComparison
     #: Seeds of each at which an unclear outcome would probably be clear, if differences and spread stay as they were
     #: seen; None if it is clear, or if one seed does not show it or it would take more than MOST_SEEDS.
     seeds_needed: int | None = None
@@ -131,20 +131,20 @@ def contrast(other: Sample, reference: Sample) -> Contrast:
         return Contrast(ratio, 0.0, _outcome(ratio, 0.0))
     spread = _spread(other, reference, ratio)
     if spread is None:
-        return Contrast(ratio, None, Outcome.UNCLEAR)
+        return Contrast(ratio, None, TimeComparison.UNCLEAR)
     half = float(special.stdtrit(spread.freedom, 0.5 + CONFIDENCE / 2)) * spread.error
     outcome = _outcome(ratio, half)
-    needed = seeds_needed(ratio - 1, spread.deviation) if outcome is Outcome.UNCLEAR else None
+    needed = seeds_needed(ratio - 1, spread.deviation) if outcome is TimeComparison.UNCLEAR else None
     return Contrast(ratio, half, outcome, needed)
 
 
-def _outcome(ratio: float, half: float) -> Outcome:
+def _outcome(ratio: float, half: float) -> TimeComparison:
     low, high = ratio - half - 1, ratio + half - 1
     if low >= -LEVEL_MARGIN and high <= LEVEL_MARGIN:
-        return Outcome.LEVEL
+        return TimeComparison.LEVEL
     if low > 0:
-        return Outcome.SLOWER
-    return Outcome.FASTER if high < 0 else Outcome.UNCLEAR
+        return TimeComparison.SLOWER
+    return TimeComparison.FASTER if high < 0 else TimeComparison.UNCLEAR
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from gradwire.runs.estimation import (
     result_columns,
     without_effect,
 )
-from gradwire.runs.launch.execution import loaded
+from gradwire.runs.launch.scenario_run import loaded
 
 WORDS = ("plan", "lower_bound_kind")
 

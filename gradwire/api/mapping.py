@@ -19,12 +19,12 @@ from gradwire.analysis.winners.words import conclusion, crossings_table
 from gradwire.api.drawing import ShownFigure
 from gradwire.api.running import Scenario, Settings, own_screen, settings_of, source_of
 from gradwire.faults import InputFault
-from gradwire.runs.executing.choice import Where
+from gradwire.runs.executing.executor_choice import Where
 from gradwire.runs.launch.place import refuse_unusable, writing
 from gradwire.runs.mapping.axes import parse_axes
 from gradwire.runs.mapping.cells import MEASURED, estimate_map, measure_cells
-from gradwire.runs.mapping.files import cells_frame, write_map
 from gradwire.runs.mapping.grid import grid_of
+from gradwire.runs.mapping.map_files import cells_frame, write_map
 
 Over = Mapping[str, str | Sequence[Any]] | Sequence[str]
 

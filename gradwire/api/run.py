@@ -34,7 +34,7 @@ from gradwire.runs.judged import JudgedRun, iterations_frame, verdict_of
 from gradwire.runs.launch.place import writing
 from gradwire.runs.screen import Silent
 from gradwire.runs.stored.explanation import captured_use
-from gradwire.runs.stored.files import fitting
+from gradwire.runs.stored.run_files import fitting
 from gradwire.runs.stored.run_folder import chosen_iteration, named_run, stored_scenario
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.runs.work import Work

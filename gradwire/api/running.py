@@ -20,10 +20,10 @@ from gradwire.api.run import Run, run_in
 from gradwire.console.plain_console import UNBOUNDED_COLUMNS, PlainConsole
 from gradwire.console.terminal_screen import TerminalScreen
 from gradwire.faults import InputFault
-from gradwire.runs.comparing.questions import Given, Network, question_of
-from gradwire.runs.executing.choice import Where
+from gradwire.runs.comparing.questions import AskedNetwork, QuestionOptions, question_of
+from gradwire.runs.executing.executor_choice import Where
 from gradwire.runs.expected_cost import warnings
-from gradwire.runs.launch.execution import Prepared, carry_out, loaded, made_ready, prepare, prepare_comparison
+from gradwire.runs.launch.scenario_run import Prepared, carry_out, loaded, made_ready, prepare, prepare_comparison
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.run_folder import RUNS, run_folder
 from gradwire.scenario.scenario_files import read_scenario
@@ -110,8 +110,8 @@ def compare(
         raise InputFault(f"seeds = {seeds}: must be at least 2, for one seed shows no spread")
     where = _where(jobs, executor, scheduler)
     where.refuse_what_cannot_be(Clock())
-    network = Network(rate, leaf_spine, oversubscription)
-    given = Given(workers, parallel, gpus_per_host, device, iteration_time, servers)
+    network = AskedNetwork(rate, leaf_spine, oversubscription)
+    given = QuestionOptions(workers, parallel, gpus_per_host, device, iteration_time, servers)
     question = question_of(model, None if trace is None else Path(trace), network, given, settings_of(set))
     screen = own_screen(progress)
     folder = None if out is None else Path(out)

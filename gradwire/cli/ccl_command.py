@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from gradwire.runs.ccl import Expectation, Given, Row, Wires
-    from gradwire.runs.ccl_packets import Packets
+    from gradwire.runs.ccl import CclOptions, ExpectedBusbw, Row, Wires
+    from gradwire.runs.ccl_packets import PacketResult
 
 Kind = Annotated[
     str,
@@ -111,10 +111,10 @@ def add_to(app: typer.Typer) -> None:
         csv_file: Csv = None,
     ) -> None:
         """Prints nccl-tests' table for a network, by estimate, with what NCCL chooses for each size."""
-        from gradwire.runs.ccl import TYPES, Given, expectations_of, kind_of, row_of, rows, set_up, sizes_of
+        from gradwire.runs.ccl import TYPES, CclOptions, expectations_of, kind_of, row_of, rows, set_up, sizes_of
         from gradwire.runs.launch.place import refuse_unusable_file, writing
 
-        given = Given(
+        given = CclOptions(
             machines=machines,
             gpus=gpus,
             gpu=gpu,
@@ -163,19 +163,19 @@ def add_to(app: typer.Typer) -> None:
 NOT_RUN = "not run: "
 
 
-def _send(given: Given, wires: Wires, found: Sequence[Row], *, quiet: bool) -> dict[int, Packets]:
+def _send(given: CclOptions, wires: Wires, found: Sequence[Row], *, quiet: bool) -> dict[int, PacketResult]:
     """Runs the rows as packets. Returns the results by size; rows that are too large have the reason instead."""
     from rich.console import Console
 
     from gradwire.console.terminal_screen import TerminalScreen
-    from gradwire.runs.ccl_packets import Packets, read_points, scenario_of, why_not
-    from gradwire.runs.executing.choice import Where
-    from gradwire.runs.launch.execution import carry_out, prepare
+    from gradwire.runs.ccl_packets import PacketResult, read_points, scenario_of, why_not
+    from gradwire.runs.executing.executor_choice import Where
+    from gradwire.runs.launch.scenario_run import carry_out, prepare
     from gradwire.scenario.scenario_files import read_scenario
     from gradwire.vm.machines import Clock
 
     reasons = {row.size_bytes: why_not(given, row) for row in found}
-    sent = {size: Packets(None, NOT_RUN + why) for size, why in reasons.items() if why}
+    sent = {size: PacketResult(None, NOT_RUN + why) for size, why in reasons.items() if why}
     small = [row for row in found if not reasons[row.size_bytes]]
     if not small:
         return sent
@@ -186,14 +186,14 @@ def _send(given: Given, wires: Wires, found: Sequence[Row], *, quiet: bool) -> d
         return sent | read_points(Path(folder) / "run", small)
 
 
-def _sent(sent: Mapping[int, Packets], row: Row) -> dict[str, Any]:
+def _sent(sent: Mapping[int, PacketResult], row: Row) -> dict[str, Any]:
     if row.size_bytes not in sent:
         return {}
     one = sent[row.size_bytes]
     return {"packets_us": None if one.time_s is None else one.time_s * 1e6, "packets_verdict": one.verdict}
 
 
-def _print_packets(found: Sequence[Row], sent: Mapping[int, Packets]) -> None:
+def _print_packets(found: Sequence[Row], sent: Mapping[int, PacketResult]) -> None:
     if not sent:
         return
     print("# as packets: three calls one after the other, of which the last two count")
@@ -233,7 +233,7 @@ def _redop(row: Row) -> str:
     return "sum" if "reduce" in row.kind.value else "none"
 
 
-def _expected(one: Expectation, row: Row) -> dict[str, Any]:
+def _expected(one: ExpectedBusbw, row: Row) -> dict[str, Any]:
     return {
         "expectation": one.text,
         "size_bytes": row.size_bytes,
@@ -252,7 +252,7 @@ def _write_csv(path: Path, found: Sequence[Row], dtype: str) -> None:
 
 
 def _print(
-    title: str, found: Sequence[Row], dtype: str, notes: Sequence[str], judged: Sequence[tuple[Expectation, Row]]
+    title: str, found: Sequence[Row], dtype: str, notes: Sequence[str], judged: Sequence[tuple[ExpectedBusbw, Row]]
 ) -> None:
     """The table, as nccl-tests have it: comments begin with a #."""
     print(f"# {title}, by estimate: a model, not a run")

@@ -155,7 +155,7 @@ def run(
     chosen = _with_fidelity(settings, fidelity)
     read = read_scenario(scenario, chosen)
     from gradwire.cli import running
-    from gradwire.runs.executing.choice import Where
+    from gradwire.runs.executing.executor_choice import Where
 
     running.run(read, Where(jobs, executor, scheduler), out, clock, scale, as_json=as_json, fresh=fresh)
 
@@ -242,13 +242,13 @@ def reproduce(
 ) -> None:
     """Runs the papers' evaluations and says which claims hold; nothing runs twice, and Ctrl-C loses nothing."""
     from gradwire.cli import reproducing
-    from gradwire.runs.executing.choice import Where
+    from gradwire.runs.executing.executor_choice import Where
 
     names = [*(names or []), *(papers or [])]
     if list_names:
         reproducing.study().list_scenarios(names)
         return
-    asked = reproducing.Asked(names, out, pages, moved_from, quick, check, accept, python)
+    asked = reproducing.ReproduceOptions(names, out, pages, moved_from, quick, check, accept, python)
     reproducing.study().reproduce(asked, Where(jobs, executor, scheduler))
 
 

@@ -129,10 +129,10 @@ def add_to(app: typer.Typer) -> None:
         from gradwire.cli import running
         from gradwire.cli.division_search import ByPackets, asked_of, refuse_others, search_divisions
         from gradwire.faults import InputFault
-        from gradwire.runs.comparing.questions import Given, Network, question_of
-        from gradwire.runs.executing.choice import Where
+        from gradwire.runs.comparing.questions import AskedNetwork, QuestionOptions, question_of
+        from gradwire.runs.executing.executor_choice import Where
 
-        given = Given(workers, parallel, gpus_per_host, device, iteration_time, servers)
+        given = QuestionOptions(workers, parallel, gpus_per_host, device, iteration_time, servers)
         of_search: dict[str, Any] = {"--machine-gpus": machine_gpus, "--seq": seq, "--global-batch": global_batch}
         of_search |= {"--memory": memory, "--json": as_json, "--run": run, "--copies": copies}
         if gpus is not None:
@@ -147,7 +147,7 @@ def add_to(app: typer.Typer) -> None:
         refuse_others(of_search, "without --gpus")
         if rate is None:
             raise InputFault("give --rate, the line rate of a host, e.g. --rate 10gbit")
-        network = Network(rate, leaf_spine, oversubscription)
+        network = AskedNetwork(rate, leaf_spine, oversubscription)
         compared = question_of(model, trace, network, given, tuple(settings or ()))
         where = Where(jobs, executor, scheduler)
         running.compare(compared, strategies or [], seeds, where, out, estimate_first=estimate_first)

@@ -15,13 +15,13 @@ from gradwire.analysis.report.text_table import TextTable
 from gradwire.csv_files import write_records
 from gradwire.files import replace_text
 from gradwire.runs.comparing.division_packets import NOT_RUN
-from gradwire.runs.comparing.division_search import BEST, FACTORS, MOST_FURTHER, Found
+from gradwire.runs.comparing.division_search import BEST, FACTORS, MOST_FURTHER, FoundDivisions
 from gradwire.workloads.models.compute_times import BY_KIND
 
 CSV_FILE, JSON_FILE, SCENARIO_FILE = "divisions.csv", "divisions.json", "fastest.toml"
 
 
-def list_rows(answer: Found) -> list[dict[str, Any]]:
+def list_rows(answer: FoundDivisions) -> list[dict[str, Any]]:
     """Lists the best divisions, the fastest first, times in seconds and memory in bytes."""
     places = {factor: _places(answer, factor) for factor in FACTORS[1:]}
     return [
@@ -56,13 +56,13 @@ def list_rows(answer: Found) -> list[dict[str, Any]]:
     ]
 
 
-def _places(answer: Found, factor: float) -> list[int]:
+def _places(answer: FoundDivisions, factor: float) -> list[int]:
     """The places that the best have at another rate, among themselves."""
     times = [division.times_s[factor] for division in answer.best]
     return [1 + sum(other < time_s for other in times) for time_s in times]
 
 
-def make_table(answer: Found) -> TextTable:
+def make_table(answer: FoundDivisions) -> TextTable:
     """The best divisions."""
     headers = ("", "DP x TP x PP", "CP", "EP", "chunks", "microb.", "again", "ends", "time (s)", "MFU %", "exposed %")
     more = ("bubble %", "GB", "half rate", "double rate")
@@ -95,12 +95,12 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def describe(answer: Found) -> list[str]:
+def describe(answer: FoundDivisions) -> list[str]:
     """Describes, in paragraphs, the search, the network that it takes, and the assumptions."""
     return [_searched(answer), *_order(answer), *_assumed(answer)]
 
 
-def _searched(answer: Found) -> str:
+def _searched(answer: FoundDivisions) -> str:
     left_out = "; ".join(f"{count:,}: {reason}" for reason, count in answer.left_out.items())
     pruned = answer.candidates - len(answer.estimated) - len(answer.refused)
     text = (
@@ -113,7 +113,7 @@ def _searched(answer: Found) -> str:
     return text
 
 
-def _order(answer: Found) -> list[str]:
+def _order(answer: FoundDivisions) -> list[str]:
     """Sentences on the fastest divisions at half and at double the rate."""
     best, said = answer.best[0], []
     for factor, name in ((0.5, "half"), (2.0, "double")):
@@ -146,7 +146,7 @@ KERNELS_ALONE = (
 )
 
 
-def _assumed(answer: Found) -> list[str]:
+def _assumed(answer: FoundDivisions) -> list[str]:
     question = answer.question
     job, link = question.resolved.job, question.section.costs.local_rate
     return [
@@ -162,7 +162,7 @@ def _assumed(answer: Found) -> list[str]:
     ]
 
 
-def write_files(answer: Found, folder: Path) -> None:
+def write_files(answer: FoundDivisions, folder: Path) -> None:
     """Writes the table as CSV and JSON, the chart, and a scenario of the fastest for `gradwire estimate`."""
     folder.mkdir(parents=True, exist_ok=True)
     table_rows = list_rows(answer)
@@ -184,7 +184,7 @@ def write_files(answer: Found, folder: Path) -> None:
     save_chart(division_chart(bars, answer.question.document["title"]), folder)
 
 
-def as_json(answer: Found) -> dict[str, Any]:
+def as_json(answer: FoundDivisions) -> dict[str, Any]:
     """Returns everything of the answer."""
     return {
         "title": answer.question.document["title"],

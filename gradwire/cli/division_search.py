@@ -18,11 +18,11 @@ from gradwire.files import replace_text
 from gradwire.runs.comparing import division_packets
 from gradwire.runs.comparing.division_packets import Chosen
 from gradwire.runs.comparing.division_question import MACHINE_GPUS, RATE, DivisionQuestion
-from gradwire.runs.comparing.division_search import Found, search
+from gradwire.runs.comparing.division_search import FoundDivisions, search
 from gradwire.runs.compiling.many_points import cores
-from gradwire.runs.executing.choice import LOCAL, Where
-from gradwire.runs.launch.execution import Prepared, carry_out, loaded, prepare, refused_points
+from gradwire.runs.executing.executor_choice import LOCAL, Where
 from gradwire.runs.launch.place import place_from, refuse_unusable, writing
+from gradwire.runs.launch.scenario_run import Prepared, carry_out, loaded, prepare, refused_points
 from gradwire.runs.reporting import notes_of_parts
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.provenance import typed_command
@@ -110,7 +110,7 @@ def search_divisions(question: DivisionQuestion, by_packets: ByPackets, out: Pat
         raise typer.Exit(1)
 
 
-def _show(answer: Found, folder: Path) -> None:
+def _show(answer: FoundDivisions, folder: Path) -> None:
     terminal.show(division_answer.make_table(answer))
     for paragraph in division_answer.describe(answer):
         terminal.console.print(paragraph, highlight=False, markup=False)
@@ -124,7 +124,7 @@ def _show(answer: Found, folder: Path) -> None:
     )
 
 
-def prepared_divisions(answer: Found, chosen: Chosen, folder: Path, screen: Screen) -> tuple[Chosen, Prepared]:
+def prepared_divisions(answer: FoundDivisions, chosen: Chosen, folder: Path, screen: Screen) -> tuple[Chosen, Prepared]:
     """Prepares those of these divisions that can run, in a folder, or in the next one if others ran there. Raises
     Fault, also if none can run."""
     if not chosen.parts:
@@ -141,7 +141,7 @@ def prepared_divisions(answer: Found, chosen: Chosen, folder: Path, screen: Scre
     return prepared_divisions(answer, chosen.without(refused), folder, screen)
 
 
-def _run_in_part(answer: Found, by_packets: ByPackets, folder: Path, *, as_json: bool) -> list[dict[str, Any]]:
+def _run_in_part(answer: FoundDivisions, by_packets: ByPackets, folder: Path, *, as_json: bool) -> list[dict[str, Any]]:
     """Runs the fastest divisions in part, shows what was measured and estimated, and returns the rows."""
     assert by_packets.count is not None
     screen = TerminalScreen(terminal.errors, terminal.errors) if as_json else terminal.screen()

@@ -12,7 +12,7 @@ from gradwire.cli import terminal
 from gradwire.faults import InputFault
 
 if TYPE_CHECKING:
-    from gradwire.scenario.questions import Question
+    from gradwire.scenario.questions import ScenarioQuestion
 
 Target = Annotated[Path, typer.Argument(metavar="FILE", help="the file to write, which must not exist yet")]
 Model = Annotated[str | None, typer.Option(help="as `gradwire models` lists them")]
@@ -54,7 +54,7 @@ def add_to(app: typer.Typer) -> None:
         )
 
 
-def _answer(question: Question, given: str | int | None) -> str:
+def _answer(question: ScenarioQuestion, given: str | int | None) -> str:
     if given is not None:
         return str(given)
     if not sys.stdin.isatty():

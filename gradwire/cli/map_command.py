@@ -71,12 +71,12 @@ def add_to(app: typer.Typer) -> None:
         from gradwire.analysis.winners.measured import choose_cells
         from gradwire.faults import InputFault
         from gradwire.runs.compiling.many_points import cores
-        from gradwire.runs.executing.choice import Where
+        from gradwire.runs.executing.executor_choice import Where
         from gradwire.runs.launch.place import refuse_unusable, writing
         from gradwire.runs.mapping.axes import parse_axes
         from gradwire.runs.mapping.cells import MEASURED, estimate_map, measure_cells
-        from gradwire.runs.mapping.files import write_map
         from gradwire.runs.mapping.grid import grid_of
+        from gradwire.runs.mapping.map_files import write_map
         from gradwire.runs.stored.provenance import typed_command
         from gradwire.runs.stored.run_folder import RUNS
         from gradwire.workloads.units import SHARE

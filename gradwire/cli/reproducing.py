@@ -17,7 +17,7 @@ from typing import Protocol, cast
 
 from gradwire import PACKAGE
 from gradwire.faults import InputFault
-from gradwire.runs.executing.choice import Where
+from gradwire.runs.executing.executor_choice import Where
 
 STUDY = "reproduction"
 COMMAND = "command.py"
@@ -28,7 +28,7 @@ study's name."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReproduceOptions:
     """The options of a `gradwire reproduce`, as they were typed."""
 
     #: Papers or scenarios; all if empty.
@@ -52,7 +52,7 @@ class Study(Protocol):
     def list_scenarios(self, names: Sequence[str]) -> None:
         """`gradwire reproduce --list`."""
 
-    def reproduce(self, asked: Asked, where: Where) -> None:
+    def reproduce(self, asked: ReproduceOptions, where: Where) -> None:
         """`gradwire reproduce`."""
 
 

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from gradwire.analysis.congestion_report import congestion_lines
 from gradwire.analysis.pause_report import pause_lines, paused_longest
 from gradwire.analysis.port_traffic import ports_traffic
-from gradwire.analysis.report.text_table import Line, Part
+from gradwire.analysis.report.text_table import Part, TextLine
 from gradwire.analysis.timeline.critical_path import critical_path
 from gradwire.analysis.timeline.path_tables import MOST_LINES, contributions_table, parts_table, path_table
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.cli.traffic_tables import BUSIEST_SHOWN, pauses_table, ports_table
 from gradwire.inside.program_protocol import how_it_ended
-from gradwire.programs.execution import Summary
+from gradwire.programs.execution import ProgramRunSummary
 from gradwire.runs.judged import verdict_of
 from gradwire.runs.ran_programs import RanPrograms
-from gradwire.runs.stored.files import fitting
+from gradwire.runs.stored.run_files import fitting
 from gradwire.runs.stored.run_folder import chosen_iteration, slowest_iteration
 from gradwire.runs.stored.stored_run import StoredRun
 
@@ -34,10 +34,10 @@ def explain(found: StoredRun | RanPrograms, iteration: int | None, *, every: boo
         yield from _explain_traffic(found, every=every)
 
 
-def warn_if_invalid(verdict: Verdict) -> Iterator[Line]:
+def warn_if_invalid(verdict: Verdict) -> Iterator[TextLine]:
     """Yields a line if a verdict is not valid, to be shown before any number of its run."""
     if not verdict.valid:
-        yield Line(f"{verdict.summary}: its times are not results", "bad")
+        yield TextLine(f"{verdict.summary}: its times are not results", "bad")
 
 
 def _explain_iteration(stored: StoredRun, iteration: int | None, *, every: bool) -> Iterator[Part]:
@@ -51,11 +51,11 @@ def _explain_iteration(stored: StoredRun, iteration: int | None, *, every: bool)
         tables = [parts_table(path), contributions_table(path), path_table(path, None if every else MOST_LINES)]
         queues = list(congestion_lines(fabric, record, stored.queues()))
         sentence = path.sentence()
-    yield Line(f"{stored.label}: iteration {path.iteration}{slowest}, {path.duration_ns / 1e9:.6f} s", "strong")
+    yield TextLine(f"{stored.label}: iteration {path.iteration}{slowest}, {path.duration_ns / 1e9:.6f} s", "strong")
     yield from notice
     yield from tables
-    yield Line(sentence, "strong")
-    yield from map(Line, queues)
+    yield TextLine(sentence, "strong")
+    yield from map(TextLine, queues)
 
 
 def _explain_traffic(ran: RanPrograms, *, every: bool) -> Iterator[Part]:
@@ -63,24 +63,24 @@ def _explain_traffic(ran: RanPrograms, *, every: bool) -> Iterator[Part]:
     summary, verdict, fabric = ran.summary(), ran.verdict(), ran.fabric()
     report = summary.report
     when = "from the start of the first program to the end of the last" if verdict else "of virtual time"
-    yield Line(f"{ran.label}: {report.duration_s:.6f} s {when}", "strong")
+    yield TextLine(f"{ran.label}: {report.duration_s:.6f} s {when}", "strong")
     yield from warn_if_invalid(verdict) if verdict else _tell_failure(summary)
     ports = ports_traffic(fabric, report.counts)
     yield ports_table(ports, report.duration_s, None if every else BUSIEST_SHOWN)
     if verdict is None:
-        yield Line(
+        yield TextLine(
             f"{report.counts.tcp_retransmits:,} of {report.counts.tcp_segments_sent:,} TCP segments were sent again"
         )
-        yield Line(
+        yield TextLine(
             "Programs have no plan, so nobody knows what the network was waited for. `gradwire trace` shows captured packets."
         )
         return
     if fabric.lossless is not None and report.pauses is not None and paused_longest(report.pauses):
-        yield Line("")
+        yield TextLine("")
         yield pauses_table(fabric, report.pauses)
-    yield from map(Line, pause_lines(fabric, report.pauses))
+    yield from map(TextLine, pause_lines(fabric, report.pauses))
 
 
-def _tell_failure(summary: Summary) -> Iterator[Line]:
+def _tell_failure(summary: ProgramRunSummary) -> Iterator[TextLine]:
     if summary.failed:
-        yield Line(f"{summary.failed} {how_it_ended(summary.exit_status)}")
+        yield TextLine(f"{summary.failed} {how_it_ended(summary.exit_status)}")

@@ -12,7 +12,7 @@ from gradwire.analysis.timeline.packet_events import NETWORK, name_event, packet
 from gradwire.analysis.timeline.trace import Event, network_process, trace_events, write_trace
 from gradwire.runs.judged import verdict_of
 from gradwire.runs.ran_programs import Executed, RanPoint, RanPrograms
-from gradwire.runs.stored.files import fitting
+from gradwire.runs.stored.run_files import fitting
 from gradwire.runs.stored.run_folder import chosen_iteration
 from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import StoredRun

@@ -16,9 +16,9 @@ from gradwire.cli import terminal
 from gradwire.console.terminal_screen import TerminalScreen
 from gradwire.csv_files import read_csv
 from gradwire.faults import InputFault
-from gradwire.runs.comparing.questions import Asked
-from gradwire.runs.executing.choice import Where
-from gradwire.runs.launch.execution import (
+from gradwire.runs.comparing.questions import AnyQuestion
+from gradwire.runs.executing.executor_choice import Where
+from gradwire.runs.launch.scenario_run import (
     Prepared,
     carry_out,
     prepare,
@@ -52,7 +52,7 @@ def run(
 
 
 def compare(
-    question: Asked,
+    question: AnyQuestion,
     strategies: Sequence[str],
     seeds: int,
     where: Where,

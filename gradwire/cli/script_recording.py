@@ -18,7 +18,7 @@ from gradwire.runs.launch.network_size import seconds
 from gradwire.runs.launch.place import refuse_unusable, writing
 from gradwire.workloads import units
 from gradwire.workloads.installed_packages import installed_catalogue
-from gradwire.workloads.traces.record import MOST_RANKS, Finding, Reading
+from gradwire.workloads.traces.record import MOST_RANKS, ImportFinding, Reading
 from gradwire.workloads.traces.trace_import import import_traces
 
 MOST_ITERATIONS = 8
@@ -28,7 +28,7 @@ RECORDINGS = "recordings"
 
 
 @dataclass(frozen=True)
-class Asked:
+class RecordingOptions:
     """The options of a recording, as they were typed."""
 
     program: Sequence[str]
@@ -40,7 +40,7 @@ class Asked:
     time_limit: str
 
 
-def record_script(asked: Asked, device: str | None, flop_rate: str | None, out: Path | None) -> None:
+def record_script(asked: RecordingOptions, device: str | None, flop_rate: str | None, out: Path | None) -> None:
     """`gradwire record`."""
     flops_per_s, whence = _rate(device, flop_rate)
     check_program(asked.program)
@@ -72,7 +72,7 @@ def record_script(asked: Asked, device: str | None, flop_rate: str | None, out: 
             f"{' '.join(asked.program)}: communicated nothing in the iteration that was recorded ({silent[0]}): does it "
             "call torch.distributed.init_process_group, and train in parallel, where RANK and WORLD_SIZE are set?"
         )
-    trace_import.keep(replace(imported, findings=(*imported.findings, Finding("", "", whence))), folder)
+    trace_import.keep(replace(imported, findings=(*imported.findings, ImportFinding("", "", whence))), folder)
 
 
 def _end(number: int, _: FrameType | None) -> NoReturn:

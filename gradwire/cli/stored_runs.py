@@ -37,8 +37,8 @@ from gradwire.runs.judged import verdict_of
 from gradwire.runs.launch.place import refuse_unusable, refuse_unusable_file, writing
 from gradwire.runs.ran_programs import find_run
 from gradwire.runs.stored.explanation import write_port_use
-from gradwire.runs.stored.files import fitting, reading
 from gradwire.runs.stored.provenance import provenance
+from gradwire.runs.stored.run_files import fitting, reading
 from gradwire.runs.stored.run_folder import (
     RUNS,
     SCENARIO_FILE,

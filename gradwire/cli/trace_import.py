@@ -23,8 +23,8 @@ from gradwire.runs.launch.place import refuse_unusable, writing
 from gradwire.runs.stored.stored_run import VERDICT_FILE
 from gradwire.strict_json import parse_json
 from gradwire.workloads import units
-from gradwire.workloads.traces.record import Finding, Reading, Watch
-from gradwire.workloads.traces.trace_import import Imported, Summary
+from gradwire.workloads.traces.record import ImportFinding, Reading, Watch
+from gradwire.workloads.traces.trace_import import Imported, WorkloadSummary
 from gradwire.workloads.traces.trace_import import import_traces as read_traces
 from gradwire.workloads.traces.workload import FILE_NAME
 
@@ -37,7 +37,7 @@ RATE = "25gbit"
 
 
 @dataclass(frozen=True)
-class Said:
+class TraceOptions:
     """Options for facts that traces do not contain."""
 
     ranks: int | None
@@ -92,7 +92,7 @@ def _groups(path: Path | None) -> dict[str, tuple[tuple[int, ...], ...]]:
     return groups
 
 
-def import_traces(traces: Sequence[Path], out: Path | None, said: Said) -> None:
+def import_traces(traces: Sequence[Path], out: Path | None, said: TraceOptions) -> None:
     """`gradwire import`."""
     paths = _files(traces)
     folder = out or FOLDER / _name(paths[0])
@@ -199,7 +199,7 @@ def _show(imported: Imported) -> None:
 def _grounds(imported: Imported) -> Iterator[str]:
     """Yields the assumptions that the reading rests on. An assumption in several files is one line, with the place in
     the first."""
-    alike: dict[str, list[Finding]] = {}
+    alike: dict[str, list[ImportFinding]] = {}
     for finding in imported.findings:
         if not finding.refused:
             alike.setdefault(finding.what, []).append(finding)
@@ -213,7 +213,7 @@ def _line(text: str) -> None:
     terminal.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _table(summary: Summary) -> TextTable:
+def _table(summary: WorkloadSummary) -> TextTable:
     rows = tuple(
         (
             row.kind,
@@ -229,7 +229,7 @@ def _table(summary: Summary) -> TextTable:
     return TextTable(f"{summary.ranks} ranks", headers, rows, 3, ("",) * len(rows))
 
 
-def _foot(summary: Summary) -> Iterator[str]:
+def _foot(summary: WorkloadSummary) -> Iterator[str]:
     if summary.compute_s is None:
         yield "computation: not recorded"
     else:

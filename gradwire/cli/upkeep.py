@@ -23,7 +23,7 @@ from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.machine_trial import trial_on
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.runs.wall_scale import choose_scale
-from gradwire.vm.doctor import Finding, diagnose
+from gradwire.vm.doctor import Diagnosis, diagnose
 from gradwire.vm.kernel import build_kernel, cache_folder, cached_kernel
 from gradwire.vm.machines import MEASURED
 from gradwire.workloads.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
@@ -75,7 +75,7 @@ def doctor() -> None:
         raise typer.Exit(MachineFault.exit_status)
 
 
-def findings_table(findings: Sequence[Finding]) -> TextTable:
+def findings_table(findings: Sequence[Diagnosis]) -> TextTable:
     """Table of what a machine has and lacks, with the commands that fix it."""
     tones = tuple("good" if found.ok else "bad" if found.required else "doubtful" for found in findings)
     rows = tuple(

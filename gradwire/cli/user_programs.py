@@ -28,13 +28,21 @@ from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
 from gradwire.inside.program_protocol import how_it_ended, output_file
 from gradwire.network.fabric import Fabric
+from gradwire.programs.clock_pace import complete_with
 from gradwire.programs.cpu_time import charged_cpu_time
-from gradwire.programs.execution import Request, Summary, execute, kernel_warnings, new_folder, root_warnings
-from gradwire.programs.interpreter import MN, Interpreter, interpreter_of, own_interpreter
+from gradwire.programs.execution import (
+    JobRequest,
+    ProgramRunSummary,
+    execute,
+    kernel_warnings,
+    new_folder,
+    root_warnings,
+)
+from gradwire.programs.interpreter import MN, PythonInterpreter, interpreter_of, own_interpreter
 from gradwire.programs.keyboard import NOT_DECODED
 from gradwire.programs.launch import Launch, Started, path_on_hosts, warm_start
 from gradwire.programs.mininet_script import (
-    Question,
+    LinePrompt,
     ScriptRequest,
     ScriptSummary,
     check_link_rate,
@@ -44,14 +52,13 @@ from gradwire.programs.mininet_script import (
 from gradwire.programs.network_shell import run_shell
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES
 from gradwire.programs.outside import NO_WAY_OUT, tail_of, wanted_outside
-from gradwire.programs.pace import complete_with
 from gradwire.programs.program_file import check_folder, check_program
 from gradwire.programs.reported import network_state
 from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.network_size import (
     WALL_LIMIT_S,
-    Bench,
-    Size,
+    NetworkOptions,
+    SizedNetwork,
     bench_of,
     chosen_hosts,
     memory_mb,
@@ -71,7 +78,7 @@ NO_LIMIT = "100000h"
 
 
 @dataclass(frozen=True)
-class Limits:
+class ProgramLimits:
     """Limits of programs' resources, as they were typed."""
 
     memory: str | None
@@ -83,7 +90,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class UserProgram:
     """The program to run, as the command line gives it."""
 
     argv: Sequence[str]
@@ -96,7 +103,9 @@ class Wanted:
     user: str | None = None
 
 
-def execute_program(size: Size, wanted: Wanted, limits: Limits, capture: Sequence[str], out: Path | None) -> None:
+def execute_program(
+    size: NetworkOptions, wanted: UserProgram, limits: ProgramLimits, capture: Sequence[str], out: Path | None
+) -> None:
     """`gradwire exec`."""
     argv = wanted.argv
     if not argv:
@@ -111,7 +120,7 @@ def execute_program(size: Size, wanted: Wanted, limits: Limits, capture: Sequenc
     if out is not None and out.exists() and any(out.iterdir()):
         raise InputFault(f"--out {out}: is not empty, and no other run's files are overwritten; give another")
     refuse_unusable(folder)
-    request = Request(
+    request = JobRequest(
         fabric=bench.fabric,
         programs=[_started(wanted, bench.fabric)],
         memory_mb=bench.memory_mb if limits.memory is None else memory_mb(limits.memory),
@@ -140,14 +149,14 @@ def execute_program(size: Size, wanted: Wanted, limits: Limits, capture: Sequenc
         raise typer.Exit(summary.exit_status or 1)
 
 
-def _tell_output_full(request: Request, place: str) -> None:
+def _tell_output_full(request: JobRequest, place: str) -> None:
     terminal.screen().warn(
         f"programs have written {request.output_limit_bytes:,} bytes, {place} the last of them: nothing that they "
         "write from now on is kept or shown; --output-limit keeps more"
     )
 
 
-def shell(size: Size, memory: str | None) -> None:
+def shell(size: NetworkOptions, memory: str | None) -> None:
     """`gradwire shell`."""
     bench = bench_of(size)
     check_folder(Path.cwd())
@@ -175,7 +184,7 @@ def _end(number: int, _: FrameType | None) -> NoReturn:
     sys.exit(128 + number)
 
 
-def _get_ready(bench: Bench, *, warns_of_root: bool) -> None:
+def _get_ready(bench: SizedNetwork, *, warns_of_root: bool) -> None:
     for warning in bench.warnings():
         terminal.screen().warn(warning)
     if warns_of_root:
@@ -186,7 +195,7 @@ def _get_ready(bench: Bench, *, warns_of_root: bool) -> None:
         terminal.screen().warn(warning)
 
 
-def _started(wanted: Wanted, fabric: Fabric) -> Started:
+def _started(wanted: UserProgram, fabric: Fabric) -> Started:
     """Raises InputFault for options that do not fit."""
     imports = tuple(name.strip() for name in wanted.warm_imports.split(",") if name.strip())
     hosts = chosen_hosts(fabric, wanted.hosts)
@@ -210,7 +219,7 @@ def _launch(name: str) -> Launch:
     return Launch(name)
 
 
-def _show(summary: Summary, request: Request) -> bool:
+def _show(summary: ProgramRunSummary, request: JobRequest) -> bool:
     """Prints the results of the run; returns whether the network carried the traffic as it should."""
     report, folder = summary.report, request.folder
     terminal.console.print(
@@ -230,7 +239,7 @@ def _show(summary: Summary, request: Request) -> bool:
     return not failed
 
 
-def _tell_state(summary: Summary, request: Request, wrong: Sequence[Check]) -> None:
+def _tell_state(summary: ProgramRunSummary, request: JobRequest, wrong: Sequence[Check]) -> None:
     """Prints the state of the run, and whether the network carried the traffic as it should: the failure of a program
     does not tell that."""
     said = [f"{check.name} {check.value} (limit {check.limit}). {check.meaning}" for check in wrong]
@@ -246,7 +255,7 @@ def _tell_state(summary: Summary, request: Request, wrong: Sequence[Check]) -> N
         terminal.console.print(f"valid: {CARRIED}", highlight=False)
 
 
-def _tell_failure(summary: Summary, request: Request) -> None:
+def _tell_failure(summary: ProgramRunSummary, request: JobRequest) -> None:
     status, folder = summary.exit_status, request.folder
     how = how_it_ended(status)
     if summary.report.killed_for_memory:
@@ -331,7 +340,7 @@ def _rate_bps(text: str) -> float:
     return value
 
 
-def _script(name: str, python: Interpreter) -> Path:
+def _script(name: str, python: PythonInterpreter) -> Path:
     if name != MN or Path(name).is_file():
         return check_script(Path(name))
     if python.mn is None:
@@ -354,12 +363,12 @@ def _is_one_output() -> bool:
         return False
 
 
-def _read(_: Question) -> bytes:
+def _read(_: LinePrompt) -> bytes:
     """The next line of an input that is not typed."""
     return b"" if sys.stdin is None else sys.stdin.buffer.readline()
 
 
-def _typed(question: Question) -> bytes:
+def _typed(question: LinePrompt) -> bytes:
     """A line that a person types, with the keys of readline; "" for Ctrl-D."""
     shown = question.prompt.decode(errors="replace")
     complete_with(question.asked)

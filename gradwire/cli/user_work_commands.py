@@ -114,11 +114,11 @@ def execute(
     """Runs a program of your own, unmodified, on the hosts of an emulated network, and says what the network
     carried."""
     from gradwire.cli import user_programs
-    from gradwire.runs.launch.network_size import Size
+    from gradwire.runs.launch.network_size import NetworkOptions
 
-    size = Size(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription, rdma)
-    limits = user_programs.Limits(memory, time_limit, wall_limit, stall_limit, output_limit, cpu_time)
-    wanted = user_programs.Wanted(context.meta[PROGRAM], hosts, launch, warm_imports, user)
+    size = NetworkOptions(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription, rdma)
+    limits = user_programs.ProgramLimits(memory, time_limit, wall_limit, stall_limit, output_limit, cpu_time)
+    wanted = user_programs.UserProgram(context.meta[PROGRAM], hosts, launch, warm_imports, user)
     user_programs.execute_program(size, wanted, limits, capture or [], out)
 
 
@@ -134,10 +134,10 @@ def shell(
 ) -> None:
     """Opens a command line on an emulated network, like Mininet's, whose clock stands still while you think."""
     from gradwire.cli import user_programs
-    from gradwire.runs.launch.network_size import Size
+    from gradwire.runs.launch.network_size import NetworkOptions
 
     user_programs.shell(
-        Size(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription, rdma), memory
+        NetworkOptions(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription, rdma), memory
     )
 
 
@@ -257,7 +257,7 @@ def import_traces(
 
     from gradwire.cli import trace_import
 
-    trace_import.import_traces(traces, out, trace_import.Said(ranks, step, groups, element_bytes, flop_rate))
+    trace_import.import_traces(traces, out, trace_import.TraceOptions(ranks, step, groups, element_bytes, flop_rate))
 
 
 def record(
@@ -299,7 +299,7 @@ def record(
 
     from gradwire.cli import script_recording
 
-    asked = script_recording.Asked(
+    asked = script_recording.RecordingOptions(
         context.meta[PROGRAM], world_size, ranks, gpus_per_host, iterations, values, time_limit
     )
     script_recording.record_script(asked, device, flop_rate, out)

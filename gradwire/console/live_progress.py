@@ -18,22 +18,22 @@ from rich.table import Column
 
 from gradwire.inside.point_protocol import (
     AgentsStarted,
+    CandidateIterated,
     Event,
     FirstByte,
     Iterated,
     NetworkStarted,
     ReplayStarted,
-    Searched,
 )
 from gradwire.runs.executing.executor import Planned
-from gradwire.runs.expected_cost import Expectation, in_words
+from gradwire.runs.expected_cost import TimeLeft, in_words
 from gradwire.runs.judged import JudgedRun
 
 STAGES: dict[type[Event], str] = {
     NetworkStarted: "building the network",
     AgentsStarted: "starting agents",
     FirstByte: "probing the rate",
-    Searched: "searching",
+    CandidateIterated: "searching",
     ReplayStarted: "replaying",
 }
 """Text of a point's bar from an event on."""
@@ -47,7 +47,7 @@ class LiveProgress:
         self,
         console: Console,
         points: int,
-        expectation: Expectation | None = None,
+        expectation: TimeLeft | None = None,
         titles: Mapping[Path, str] | None = None,
     ) -> None:
         self._console = console

@@ -16,7 +16,7 @@ from gradwire.console.kernel_build import show_kernel_build
 
 if TYPE_CHECKING:
     from gradwire.console.live_progress import LiveProgress
-    from gradwire.runs.expected_cost import Expectation
+    from gradwire.runs.expected_cost import TimeLeft
     from gradwire.runs.screen import OnStep
 
 
@@ -68,7 +68,7 @@ class TerminalScreen:
         """Shows how the building of the virtual-time kernel is getting on."""
         return show_kernel_build(self.errors)
 
-    def running(self, points: int, expectation: Expectation, titles: Mapping[Path, str]) -> LiveProgress:
+    def running(self, points: int, expectation: TimeLeft, titles: Mapping[Path, str]) -> LiveProgress:
         """Shows how points are getting on, with bars if the results go to a terminal."""
         # Imported here: commands that run no points begin sooner without it.
         from gradwire.console.live_progress import LiveProgress  # noqa: PLC0415

@@ -42,24 +42,26 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Layout:
+class TableLayout:
     """The columns that are shown, by index, and how wide they are; none where rows become lines of "header: value"."""
 
     widths: dict[int, int]
     left_out: tuple[str, ...] = ()
 
 
-def layout(table: TextTable, width: int) -> Layout:
+def layout(table: TextTable, width: int) -> TableLayout:
     """Layout of a table on a terminal that is `width` characters wide."""
     columns = [_column(table, index) for index in range(len(table.headers))]
     gone = [header for header in table.gives_way if header in table.headers]
     for count in range(len(gone) + 1):
         left = [column for column in columns if table.headers[column.index] not in gone[:count]]
         if _wide([column.readable for column in left]) <= width:
-            return Layout(_grown(left, {column.index: column.readable for column in left}, width), tuple(gone[:count]))
+            return TableLayout(
+                _grown(left, {column.index: column.readable for column in left}, width), tuple(gone[:count])
+            )
     if _wide([column.least for column in left]) <= width:
-        return Layout(_grown(left, {column.index: column.least for column in left}, width), tuple(gone))
-    return Layout({})
+        return TableLayout(_grown(left, {column.index: column.least for column in left}, width), tuple(gone))
+    return TableLayout({})
 
 
 def _column(table: TextTable, index: int) -> Column:
@@ -115,7 +117,7 @@ class TerminalTable:
             yield Text(table.foot, style="table.caption")
 
 
-def _drawn(table: TextTable, chosen: Layout) -> Iterator[Text]:
+def _drawn(table: TextTable, chosen: TableLayout) -> Iterator[Text]:
     heads = [_folded(table.headers[index], width) for index, width in chosen.widths.items()]
     high = max(map(len, heads))
     yield from _lines(table, chosen, [[""] * (high - len(head)) + head for head in heads], "table.header")
@@ -127,7 +129,7 @@ def _drawn(table: TextTable, chosen: Layout) -> Iterator[Text]:
 
 
 def _lines(
-    table: TextTable, chosen: Layout, cells: Sequence[Sequence[str]], style: str, tone: str = ""
+    table: TextTable, chosen: TableLayout, cells: Sequence[Sequence[str]], style: str, tone: str = ""
 ) -> Iterator[Text]:
     last = len(table.headers) - 1
     for parts in zip_longest(*cells, fillvalue=""):

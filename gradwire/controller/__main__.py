@@ -31,8 +31,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from gradwire.controller import ryu_compat as ryu
-from gradwire.controller.flows import switch_rules
 from gradwire.controller.rules import ALL_BITS, FlowRule, GroupRule, Match, SwitchRules
+from gradwire.controller.switch_flows import switch_rules
 from gradwire.faults import MachineFault
 from gradwire.network.fabric import Fabric
 

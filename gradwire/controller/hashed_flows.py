@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from gradwire.controller.rules import (
     DESTINATION_PRIORITY,
-    Bucket,
     FlowRule,
+    GroupBucket,
     GroupRule,
     Match,
     band_of_dscp,
@@ -47,7 +47,7 @@ def _rules_of(fabric: Fabric, routes: HashedRoutes, switch: int) -> tuple[list[F
             flows += rules_to(fabric, endpoint, ports[0])
             continue
         if ports not in groups:
-            buckets = tuple(Bucket(None, port) for port in ports)
+            buckets = tuple(GroupBucket(None, port) for port in ports)
             groups[ports] = GroupRule(
                 FIRST_SELECT_GROUP + len(groups), buckets, hash_parameter=parameter_of(fabric.seed, switch)
             )

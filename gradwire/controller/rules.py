@@ -70,7 +70,7 @@ class FlowRule:
 
 
 @dataclass(frozen=True)
-class Bucket:
+class GroupBucket:
     """Sends a packet through a band of a port."""
 
     #: None for the band that the flow chose.
@@ -84,7 +84,7 @@ class GroupRule:
     one."""
 
     group_id: int
-    buckets: tuple[Bucket, ...]
+    buckets: tuple[GroupBucket, ...]
     #: Parameter of a switch's hash of connections; None for type `all`.
     hash_parameter: int | None = None
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from gradwire.datatypes.name_patterns import Names
+from gradwire.datatypes.name_patterns import NumberedNames
 
 ALL = "all"
 """Names all hosts, as in other keys of scenarios."""
@@ -88,7 +88,7 @@ Parameters = Mapping[str, AskedParameter]
 """The parameters that settings ask for at one host, by key."""
 
 
-def parameters_of_hosts(names: Names, hosts: int, settings: Sequence[HostSetting]) -> tuple[Parameters, ...]:
+def parameters_of_hosts(names: NumberedNames, hosts: int, settings: Sequence[HostSetting]) -> tuple[Parameters, ...]:
     """Returns the parameters that settings ask for at each host; a later setting overrides an earlier one.
 
     names: of all hosts, by which the settings' patterns find them. hosts: how many there are.
@@ -101,7 +101,7 @@ def parameters_of_hosts(names: Names, hosts: int, settings: Sequence[HostSetting
     return tuple(found)
 
 
-def hosts_meant(names: Names, hosts: int, setting: HostSetting) -> Sequence[int]:
+def hosts_meant(names: NumberedNames, hosts: int, setting: HostSetting) -> Sequence[int]:
     """Returns the numbers of the hosts that a setting is for, found by their names."""
     return range(hosts) if setting.pattern == ALL else names.matching(setting.pattern)
 

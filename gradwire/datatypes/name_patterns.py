@@ -14,7 +14,7 @@ from itertools import takewhile
 _LITERAL = re.compile(r"[^*?\[]*")
 
 
-class Names:
+class NumberedNames:
     """The names of things that are numbered from 0, by which patterns find them. A thing may have several names."""
 
     def __init__(self, names_of_things: Iterable[Iterable[str]]) -> None:

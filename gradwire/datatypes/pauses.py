@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.array_files import Column, read_arrays
+from gradwire.array_files import ArrayColumn, read_arrays
 
 Int64 = npt.NDArray[np.int64]
 PAUSES_FILE = "pauses.npz"
@@ -51,7 +51,7 @@ class PauseCount:
     charged_bytes: int
 
 
-class Held(NamedTuple):
+class HeldBandBytes(NamedTuple):
     """The bytes that wait in a band of a switch's port, for one of the ports by which they came."""
 
     port: str
@@ -68,7 +68,7 @@ class PauseState:
     #: Pauses that the kernel had no memory to tell.
     lost: int
     counts: tuple[PauseCount, ...]
-    held: tuple[Held, ...] = ()
+    held: tuple[HeldBandBytes, ...] = ()
     #: Pauses and resumes, all together; of these, the first MOST_EVENTS are kept.
     told: int = 0
 
@@ -94,7 +94,7 @@ class PauseEvents:
     @staticmethod
     def load(path: Path) -> PauseEvents:
         """Reads what `save` wrote. Raises OSError, or ValueError and others for what is not such a file."""
-        columns = {"ports": Column("U"), **dict.fromkeys(("time_ns", "port", "band", "pauses"), Column("i8"))}
+        columns = {"ports": ArrayColumn("U"), **dict.fromkeys(("time_ns", "port", "band", "pauses"), ArrayColumn("i8"))}
         stored = read_arrays(path, columns, compressed=True)
         names = tuple(stored["ports"].tolist())
         if len({len(stored[name]) for name in columns if name != "ports"}) > 1 or (
@@ -104,7 +104,7 @@ class PauseEvents:
         return PauseEvents(names, stored["time_ns"], stored["port"], stored["band"], stored["pauses"])
 
 
-class Waiting(NamedTuple):
+class PausedBand(NamedTuple):
     """A band of a port that is paused by the far end of its link."""
 
     port: str
@@ -112,7 +112,7 @@ class Waiting(NamedTuple):
     band: int
 
 
-def deadlock_in(state: PauseState, far_ends: Mapping[str, str]) -> tuple[Waiting, ...]:
+def deadlock_in(state: PauseState, far_ends: Mapping[str, str]) -> tuple[PausedBand, ...]:
     """A circle of ports each of which is paused by a switch where what came from it waits for the next one; empty if
     there is none.
 
@@ -126,11 +126,11 @@ def deadlock_in(state: PauseState, far_ends: Mapping[str, str]) -> tuple[Waiting
             behind.setdefault((held.came_by, held.band), []).append(held.port)
     for port, band in sorted(stopped):
         if circle := _circle(port, band, behind, far_ends):
-            return tuple(Waiting(each, far_ends[each], band) for each in circle)
+            return tuple(PausedBand(each, far_ends[each], band) for each in circle)
     return ()
 
 
-def circle_in_words(circle: Sequence[Waiting]) -> str:
+def circle_in_words(circle: Sequence[PausedBand]) -> str:
     """Describes a circle of ports that wait for one another."""
     return "; ".join(
         f"{each.port} is paused by {each.by}, behind which its frames wait for {following.port}"

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.array_files import Column, lengths_in, read_arrays
+from gradwire.array_files import ArrayColumn, lengths_in, read_arrays
 from gradwire.strict_json import parse_json
 
 Int64 = npt.NDArray[np.int64]
@@ -147,14 +147,14 @@ OP_DTYPES: dict[str, Any] = {
 
 OF_GROUPS = ("needs", "chunk_contributors", "chunk_receivers", "set_start", "set_rank")
 """Columns that only plans with groups have."""
-FILE_COLUMNS: dict[str, Column] = {
-    "scalars": Column("u1"),
-    **{name: Column("u1") for name in ("rank_role", "queue_discipline", "dep_lag")},
-    **{name: Column("i4") for name in ("rank_host", "queue_rank", "chunk_tensor", "group_rank")},
-    **{name: Column("i8") for name in ("chunk_bytes", "dep_start", "dep_op", "begin_op", "end_op", "group_start")},
-    **{name: Column("i8", (2,)) for name in ("produces", "consumes")},
-    **{name: Column("i8", (2,) if name == "needs" else (), optional=True) for name in OF_GROUPS},
-    **{f"ops.{name}": Column(np.dtype(dtype).str) for name, dtype in OP_DTYPES.items()},
+FILE_COLUMNS: dict[str, ArrayColumn] = {
+    "scalars": ArrayColumn("u1"),
+    **{name: ArrayColumn("u1") for name in ("rank_role", "queue_discipline", "dep_lag")},
+    **{name: ArrayColumn("i4") for name in ("rank_host", "queue_rank", "chunk_tensor", "group_rank")},
+    **{name: ArrayColumn("i8") for name in ("chunk_bytes", "dep_start", "dep_op", "begin_op", "end_op", "group_start")},
+    **{name: ArrayColumn("i8", (2,)) for name in ("produces", "consumes")},
+    **{name: ArrayColumn("i8", (2,) if name == "needs" else (), optional=True) for name in OF_GROUPS},
+    **{f"ops.{name}": ArrayColumn(np.dtype(dtype).str) for name, dtype in OP_DTYPES.items()},
 }
 """The columns of a plan's file: those of the plan and of its ops. The rest is JSON."""
 MOST_FILE_BYTES = 2 << 30

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.array_files import ANY_WIDTH, Column, lengths_in, read_arrays
+from gradwire.array_files import ANY_WIDTH, ArrayColumn, lengths_in, read_arrays
 from gradwire.datatypes.host_settings import HostParameter
 from gradwire.datatypes.network_counts import NetworkCounts
 from gradwire.datatypes.pauses import PauseState
@@ -67,8 +67,8 @@ class OpLog:
         return OpLog(**{name: np.concatenate([getattr(log, name) for log in logs]) for name in names})
 
 
-def _columns_of(log: type[OpLog]) -> dict[str, Column]:
-    return {field.name: Column("i8") for field in fields(log)}
+def _columns_of(log: type[OpLog]) -> dict[str, ArrayColumn]:
+    return {field.name: ArrayColumn("i8") for field in fields(log)}
 
 
 @dataclass(frozen=True)
@@ -195,8 +195,12 @@ class QueueLengths:
     @staticmethod
     def load(path: Path) -> QueueLengths:
         """Reads what `save` wrote. Raises OSError, or ValueError and others for what is not such a file."""
-        lengths = {"ports": Column("U"), "time_ns": Column("i8"), "waiting_bytes": Column("i8", ANY_WIDTH)}
-        stored = read_arrays(path, {**lengths, "marks": Column("i8", ANY_WIDTH)}, compressed=True)
+        lengths = {
+            "ports": ArrayColumn("U"),
+            "time_ns": ArrayColumn("i8"),
+            "waiting_bytes": ArrayColumn("i8", ANY_WIDTH),
+        }
+        stored = read_arrays(path, {**lengths, "marks": ArrayColumn("i8", ANY_WIDTH)}, compressed=True)
         waiting, marks = stored["waiting_bytes"], stored["marks"]
         table = (len(stored["time_ns"]), len(stored["ports"]))
         if waiting.shape != table or marks.shape != table:

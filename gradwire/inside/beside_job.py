@@ -24,10 +24,10 @@ from gradwire.inside.program_load import hosts_to_enter, program_load
 from gradwire.inside.program_protocol import (
     ENDED_FILE,
     PROGRAMS_FILE,
-    Ended,
     EndedBeside,
     Output,
     OutputFull,
+    ProgramEnded,
     output_file,
     place_name,
     read_task,
@@ -65,12 +65,12 @@ class Kept:
         except BlockingIOError:
             self.is_over = False
 
-    def say(self, event: Output | OutputFull | Ended) -> None:
+    def say(self, event: Output | OutputFull | ProgramEnded) -> None:
         """Keeps what a program wrote, or that it ended."""
         if isinstance(event, OutputFull):
             return  # what was dropped is noted at the end
         place = place_name(event.program, self._names[event.host])
-        if isinstance(event, Ended):
+        if isinstance(event, ProgramEnded):
             self.statuses[place] = event.status
             self.ended_s[place] = time.monotonic() - self._begin_s
             return

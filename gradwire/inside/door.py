@@ -42,7 +42,7 @@ WAITING = 128
 """Of launchers that ask at once, as many as may wait."""
 
 
-class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CommandRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A program's request to run a command on another host, as enter_host.py writes it."""
 
     host: str
@@ -104,7 +104,7 @@ def _answered(asked: socket.socket, hosts: Mapping[str, Host], sandbox: Sandbox)
     streams: list[int] = []
     try:
         _, streams, _, _ = socket.recv_fds(asked, 1, STREAMS)
-        request = decoded(asked.makefile("rb").readline(REQUEST_BYTES), Request)
+        request = decoded(asked.makefile("rb").readline(REQUEST_BYTES), CommandRequest)
         host = hosts[request.host]
         with sandbox.births():
             program = subprocess.Popen(

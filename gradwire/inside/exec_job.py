@@ -12,12 +12,12 @@ from gradwire.inside.capturing import capturing
 from gradwire.inside.channel import Channel
 from gradwire.inside.deadlock_times import DeadlockTimes, Together
 from gradwire.inside.fault_times import FaultTimes, Timed
-from gradwire.inside.injection import Patient
+from gradwire.inside.injection import NetworkPatient
 from gradwire.inside.kernel_messages import killed_for_memory
 from gradwire.inside.lab import Lab, run_inside
 from gradwire.inside.program_load import ProgramLoad, program_load
-from gradwire.inside.program_protocol import Report, Task
-from gradwire.inside.readings import Reading, forget_counts
+from gradwire.inside.program_protocol import JobTask, Report
+from gradwire.inside.readings import CounterReading, forget_counts
 from gradwire.network.fabric import Fabric
 from gradwire.topo.deadlocks import Deadlocks
 from gradwire.topo.flow_control import FlowControl
@@ -28,17 +28,17 @@ SETTLING_LOOKS = 10
 """How often it is looked whether anything still moves after the last program, before pauses are taken to stay."""
 
 
-def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
+def execute(task: JobTask, folder: Path, lab: Lab, channel: Channel) -> None:
     """Runs the programs and reports what the network carried. One that fails ends the others."""
     network = lab.network
     with (
         program_load(task, lab.hosts, lab.sandbox, channel) as load,
         capturing(network, task.capture, folder, snaplen_bytes=SNAPLEN_BYTES, workers=1),
     ):
-        before, killed_before = Reading(network), killed_for_memory()
+        before, killed_before = CounterReading(network), killed_for_memory()
         forget_counts(network)
         begin_s, control = time.monotonic(), network.flow_control
-        faults = FaultTimes(task.faults, lab.testbed.patient(Patient), begin_s)
+        faults = FaultTimes(task.faults, lab.testbed.patient(NetworkPatient), begin_s)
         timed: list[Timed] = [faults]
         if control is not None:
             timed.append(DeadlockTimes(Deadlocks(control, round(begin_s * 1e9)), begin_s))
@@ -47,7 +47,7 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         faults.end()
         load.end()
         lab.testbed.controller.check_alive()
-        counts = Reading(network, settles=True).since(before)
+        counts = CounterReading(network, settles=True).since(before)
         pauses = _settled(control, network.fabric) if control is not None else None
         if control is not None:
             control.events(round(begin_s * 1e9)).save(folder / PAUSES_FILE)

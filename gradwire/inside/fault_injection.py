@@ -15,8 +15,7 @@ from gradwire.agents.tenant import Tenant
 from gradwire.controller.process import ControllerProcess
 from gradwire.datatypes.records import TENANTS_CLASS, FaultRecord, PlannedFault
 from gradwire.faults import MachineFault
-from gradwire.inside.injection import Act, Agenda
-from gradwire.inside.injection import Patient as NetworkPatient
+from gradwire.inside.injection import Act, FaultSchedule, NetworkPatient
 from gradwire.network.fabric import band_of_class
 from gradwire.network_namespace import namespace_of
 from gradwire.topo.network import Network
@@ -66,7 +65,7 @@ class Injection:
     """The faults of one replay. `begin` and `iterated` are called by the thread that waits for the agents."""
 
     def __init__(self, faults: Sequence[PlannedFault], patient: Patient) -> None:
-        self._agenda = Agenda(faults)
+        self._agenda = FaultSchedule(faults)
         self._patient = patient
         self._start_ns = 0
         self._is_over = False

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from gradwire.datatypes.records import FaultRecord, PlannedFault
-from gradwire.inside.injection import Act, Agenda, Patient
+from gradwire.inside.injection import Act, FaultSchedule, NetworkPatient
 
 EARLY_S = 2e-3
 """How much earlier than a fault the loop comes back: epoll counts whole milliseconds, and rounds up. The rest is slept
@@ -50,12 +50,12 @@ class FaultTimes:
     def __init__(
         self,
         faults: Sequence[PlannedFault],
-        patient: Patient,
+        patient: NetworkPatient,
         begin_s: float,
         now_ns: Callable[[], int] = time.monotonic_ns,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._agenda, self._patient = Agenda(faults), patient
+        self._agenda, self._patient = FaultSchedule(faults), patient
         self._begin_ns = round(begin_s * 1e9)
         self._clock_ns, self._sleep = now_ns, sleep
 

@@ -1,6 +1,6 @@
-"""Faults of a network as they are carried out inside the machine: what is due when (`Agenda`, which is pure and has no
+"""Faults of a network as they are carried out inside the machine: what is due when (`FaultSchedule`, which is pure and has no
 clock: given the time and the iterations that are done, it says what is to be done), and doing it to the network and its
-controller, and undoing it (`Patient`).
+controller, and undoing it (`NetworkPatient`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Due:
     is_begin: bool
 
 
-class Agenda:
+class FaultSchedule:
     """The faults of a network in the order in which they happen. Times count from the beginning of the replay.
 
     A link that flaps begins and ends in each period; `records` notes its first begin and its last end.
@@ -157,7 +157,7 @@ class Agenda:
         heapq.heappush(self._due, Due(time_ns, self._number, index, is_begin))
 
 
-class Patient:
+class NetworkPatient:
     """The network and its controller, to whom faults are done, but those of workers and tenants."""
 
     def __init__(

@@ -16,7 +16,7 @@ from gradwire.inside.computation import charge_computation
 from gradwire.inside.host import Host
 from gradwire.inside.namespaces import name_hosts
 from gradwire.inside.program_load import hosts_to_enter
-from gradwire.inside.program_protocol import FOLDER, TASK_FILE, Ready, Refused, Task, read_task
+from gradwire.inside.program_protocol import FOLDER, TASK_FILE, JobTask, Ready, Refused, read_task
 from gradwire.inside.sandbox import Sandbox
 from gradwire.inside.testbed import Testbed, TestbedOptions, build_testbed
 from gradwire.network.fabric import Fabric, Port
@@ -64,7 +64,7 @@ def network_of_programs(fabric: Fabric, impaired: Collection[Port], labels: Mapp
 
 
 @contextmanager
-def lab(task: Task, folder: Path) -> Iterator[Lab]:
+def lab(task: JobTask, folder: Path) -> Iterator[Lab]:
     """Builds a task's network and installs all flows; takes everything down at the end. folder: the job's. Raises
     MachineFault."""
     fabric = replace(Fabric.from_json(task.fabric_json), ipv6=True)
@@ -81,7 +81,7 @@ def lab(task: Task, folder: Path) -> Iterator[Lab]:
             yield Lab(bed, hosts, sandbox)
 
 
-Job = Callable[[Task, Path, Lab, Channel], None]
+Job = Callable[[JobTask, Path, Lab, Channel], None]
 
 
 def run_inside(job: Job) -> None:

@@ -16,29 +16,29 @@ from gradwire.agents.timer import Timer
 from gradwire.faults import Fault, InputFault
 from gradwire.inside.channel import Channel
 from gradwire.inside.fault_times import FaultTimes
-from gradwire.inside.injection import Patient
+from gradwire.inside.injection import NetworkPatient
 from gradwire.inside.kernel_messages import killed_for_memory
 from gradwire.inside.lab import Lab, run_inside
+from gradwire.inside.packet_recording import PacketRecording
 from gradwire.inside.processes import Processes, Running, Streams, pipes
 from gradwire.inside.program_protocol import (
     Begin,
+    ClockHeld,
     Command,
     Conclude,
     Count,
     Counted,
-    Ended,
-    Held,
     Inject,
+    JobTask,
     Kill,
-    Moment,
     Output,
     OutputFull,
     Proceed,
+    ProgramEnded,
     Refused,
-    Task,
+    StopClock,
 )
-from gradwire.inside.readings import Reading, forget_counts
-from gradwire.inside.recording import Recording
+from gradwire.inside.readings import CounterReading, forget_counts
 
 S_NS = 1_000_000_000
 
@@ -53,29 +53,31 @@ class _Timestamps:
         """The channel's."""
         return self._channel.fileno()
 
-    def say(self, event: Output | OutputFull | Ended) -> None:
+    def say(self, event: Output | OutputFull | ProgramEnded) -> None:
         """Passes an event on."""
-        if isinstance(event, Ended):
-            event = Ended(event.host, event.status, event.program, time.monotonic_ns() - self._begin_ns)
+        if isinstance(event, ProgramEnded):
+            event = ProgramEnded(event.host, event.status, event.program, time.monotonic_ns() - self._begin_ns)
         self._channel.say(event)
 
     def heard(self) -> None:
         """Nobody interrupts a lab's programs: its Python waits for them."""
 
 
-class Bench:
+class LabBench:
     """The network with its programs, captures, faults and moments."""
 
-    def __init__(self, task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
+    def __init__(self, task: JobTask, folder: Path, lab: Lab, channel: Channel) -> None:
         self._lab, self._channel = lab, channel
-        self._recording = Recording(lab.network, task.capture, folder, task.snaplen_bytes) if task.capture else None
-        self._before, self._killed_before = Reading(lab.network, asks_switches=False), killed_for_memory()
+        self._recording = (
+            PacketRecording(lab.network, task.capture, folder, task.snaplen_bytes) if task.capture else None
+        )
+        self._before, self._killed_before = CounterReading(lab.network, asks_switches=False), killed_for_memory()
         forget_counts(lab.network)
         self._begin_ns = time.monotonic_ns()
         self._processes = Processes(
             lab.hosts, lab.sandbox, _Timestamps(channel, self._begin_ns), task.output_limit_bytes
         )
-        self._faults = FaultTimes(task.faults, lab.testbed.patient(Patient), self._begin_ns / S_NS)
+        self._faults = FaultTimes(task.faults, lab.testbed.patient(NetworkPatient), self._begin_ns / S_NS)
         self._timer, self._has_rung = Timer(), False
         self._processes.watch(self._timer.descriptor, self._ring)
         self._programs: dict[str, Running] = {}
@@ -85,7 +87,7 @@ class Bench:
         """The virtual clock, since the network was built."""
         return time.monotonic_ns() - self._begin_ns
 
-    def carry_out(self, command: Command) -> Held:
+    def carry_out(self, command: Command) -> ClockHeld:
         """Does what a command says. Raises a Fault if that cannot be done."""
         match command:
             case Begin():
@@ -96,7 +98,7 @@ class Bench:
             case Inject(fault=fault):
                 self._faults.add(fault)
                 self._faults.do_due()
-            case Moment(number=number, at_ns=at_ns):
+            case StopClock(number=number, at_ns=at_ns):
                 heapq.heappush(self._moments, (at_ns, number))
             case Proceed():
                 return self._proceed(command)
@@ -106,7 +108,7 @@ class Bench:
                 self._conclude()
             case _:
                 raise InputFault(f"a lab cannot do this: {type(command).__name__}")
-        return Held(self.now_ns())
+        return ClockHeld(self.now_ns())
 
     def _begin(self, command: Begin) -> None:
         host = self._lab.hosts[command.host]
@@ -120,7 +122,7 @@ class Bench:
             if command.stdin:
                 os.close(streams.stdin)
 
-    def _proceed(self, command: Proceed) -> Held:
+    def _proceed(self, command: Proceed) -> ClockHeld:
         awaited = [self._programs[name] for name in command.awaited]
 
         def is_over() -> bool:
@@ -129,15 +131,15 @@ class Bench:
         while True:
             self._faults.do_due()
             if self._moments and self._moments[0][0] <= self.now_ns():
-                return Held(self.now_ns(), moment=heapq.heappop(self._moments)[1])
+                return ClockHeld(self.now_ns(), moment=heapq.heappop(self._moments)[1])
             if self.now_ns() >= command.until_ns:
-                return Held(self.now_ns(), ended=is_over())
+                return ClockHeld(self.now_ns(), ended=is_over())
             moment_ns = self._moments[0][0] if self._moments else command.until_ns
             self._has_rung = False
             self._timer.set(min(self._begin_ns + min(moment_ns, command.until_ns), self._faults.due_ns()))
             self._processes.follow(lambda: is_over() or self._has_rung)
             if is_over():
-                return Held(self.now_ns(), ended=True)
+                return ClockHeld(self.now_ns(), ended=True)
 
     def _ring(self) -> None:
         self._timer.set(None)
@@ -153,7 +155,7 @@ class Bench:
     def _counted(self) -> Counted:
         """Without the counters of Open vSwitch, which it collects twice a second, and which nobody can read without
         waiting."""
-        counts = Reading(self._lab.network, asks_switches=False).since(self._before)
+        counts = CounterReading(self._lab.network, asks_switches=False).since(self._before)
         return Counted(counts, killed_for_memory() - self._killed_before)
 
 
@@ -167,10 +169,10 @@ def _with_input(data: bytes) -> Streams:
     return Streams(made.read_ends, made.write_ends, file)
 
 
-def obey(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
+def obey(task: JobTask, folder: Path, lab: Lab, channel: Channel) -> None:
     """Carries out commands until the lab is concluded, or the kernel is ended from outside."""
-    bench = Bench(task, folder, lab, channel)
-    channel.say(Held(bench.now_ns()))
+    bench = LabBench(task, folder, lab, channel)
+    channel.say(ClockHeld(bench.now_ns()))
     command: Command | None = None
     while not isinstance(command, Conclude):
         command = channel.answer()
@@ -178,7 +180,7 @@ def obey(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
             done = bench.carry_out(command)
         except Fault as fault:
             channel.say(Refused(type(fault).__name__, str(fault)))
-            done = Held(bench.now_ns())
+            done = ClockHeld(bench.now_ns())
         channel.say(done)
 
 

@@ -33,18 +33,18 @@ from gradwire.inside.sandbox import ProcessNamespace, cover, judging_folders, pr
 from gradwire.inside.stock_mininet.start import END_OF_INPUT, NOT_TYPED, TYPED
 from gradwire.inside.stock_mininet.task import INPUT, MODULES, PROGRAMS, TEMPORARY, ScriptTask, read_task
 from gradwire.inside.stock_mininet.tools import copy_changed, programs
-from gradwire.inside.terminals import COMPUTING, SETTLE_S, TICK_S, WINDOW, Windows
+from gradwire.inside.terminals import COMPUTING, SETTLE_S, TICK_S, WINDOW, ShellWindows
 from gradwire.inside.typed_protocol import (
-    Asked,
-    Given,
     Interrupt,
     Keys,
+    LineAsked,
+    LineGiven,
     Open,
     Opening,
     Resized,
     Shut,
     Typed,
-    Wanted,
+    WindowAsked,
 )
 from gradwire.typed_json import decoded
 
@@ -75,7 +75,7 @@ class Input:
         #: How many lines were asked for.
         self.count = 0
         #: By window: the node that it is for.
-        self.wanted: dict[int, Wanted] = {}
+        self.wanted: dict[int, WindowAsked] = {}
         #: Takes what comes meanwhile.
         self.hear: Callable[[object], None] = lambda _: None
         self._askers: deque[socket.socket] = deque()
@@ -89,9 +89,9 @@ class Input:
         """Whether the script waits for a line."""
         return bool(self._askers)
 
-    def give(self, command: Given | Interrupt) -> None:
+    def give(self, command: LineGiven | Interrupt) -> None:
         """Gives the script the line that it has asked for."""
-        line = command.line.decode(errors="replace") if isinstance(command, Given) else None
+        line = command.line.decode(errors="replace") if isinstance(command, LineGiven) else None
         _answer(self._askers.popleft(), line)
 
     def _accept(self) -> None:
@@ -107,22 +107,22 @@ class Input:
             begun += part
             if part and len(begun) <= QUESTION_BYTES and not begun.endswith(b"\n"):
                 return
-            asked = decoded(bytes(begun), cast(Any, Asked | Wanted))
+            asked = decoded(bytes(begun), cast(Any, LineAsked | WindowAsked))
         except (OSError, ValueError):
             self._processes.unwatch(asker.fileno())
             asker.close()
             return
         begun.clear()
         match asked:
-            case Asked():
+            case LineAsked():
                 self.count += 1
                 self._processes.pass_on_what_is_there(self.hear)
                 self._askers.append(asker)
                 self._channel.say(asked)
-            case Wanted():
+            case WindowAsked():
                 _answer(asker, self._opened(asked))
 
-    def _opened(self, wanted: Wanted) -> list[object]:
+    def _opened(self, wanted: WindowAsked) -> list[object]:
         """The number of a window that is being opened, or -1, and what the script says of it."""
         if not self._is_typed:
             return [-1, f"no window for {wanted.node}: nobody types at a terminal here"]
@@ -195,7 +195,7 @@ class _Typing:
         self._interrupted_at = -1
         asked.hear = self._hear
         settle_s = SETTLE_S * (COMPUTING if task.cpu_time else 1)
-        self._windows = Windows(processes, channel, self._name_of, self._begin, settle_s)
+        self._windows = ShellWindows(processes, channel, self._name_of, self._begin, settle_s)
 
     def follow(self, deadline_s: float) -> None:
         """Until it has ended, or the virtual clock has come so far."""
@@ -219,7 +219,7 @@ class _Typing:
 
     def _hear(self, command: object) -> None:
         match command:
-            case Given() | Interrupt() if self._asked.is_asked:
+            case LineGiven() | Interrupt() if self._asked.is_asked:
                 self._asked.give(command)
             case Interrupt():
                 self._interrupt()

@@ -40,6 +40,7 @@ from gradwire.inside.point_protocol import (
     QUEUES_FILE,
     TASK_FILE,
     AgentsStarted,
+    CandidateIterated,
     Event,
     Faulted,
     FirstByte,
@@ -51,15 +52,14 @@ from gradwire.inside.point_protocol import (
     Probed,
     ReplayEnded,
     ReplayStarted,
-    Searched,
     built_fabric,
     read_json,
     say,
     write_json,
 )
-from gradwire.inside.processor_load import Reading as ProcessorReading
+from gradwire.inside.processor_load import ProcessorReading
 from gradwire.inside.queue_sampling import sampling
-from gradwire.inside.readings import Reading, forget_counts
+from gradwire.inside.readings import CounterReading, forget_counts
 from gradwire.inside.testbed import Testbed, TestbedOptions, build_testbed
 from gradwire.network.fabric import Fabric
 from gradwire.network_namespace import namespace_of
@@ -82,7 +82,7 @@ have to pass."""
 
 
 @dataclass(frozen=True)
-class Bench:
+class ReplayBench:
     """A network with its flows installed and agents on its hosts, ready to replay plans."""
 
     testbed: Testbed
@@ -103,7 +103,7 @@ def bench(
     compiled_agent: str = "",
     faults: Sequence[PlannedFault] = (),
     controller_app: str = "",
-) -> Iterator[Bench]:
+) -> Iterator[ReplayBench]:
     """Starts controller and agents, builds the network and installs the flows; takes everything down at the end.
 
     compiled_agent: where this machine has the compiled agent, if agents are to use it. faults: those that the network
@@ -132,7 +132,7 @@ def bench(
         ]
         say(AgentsStarted())
         with agents.carrying(hosts, sockets, compiled_agent):
-            yield Bench(bed, agents, ways)
+            yield ReplayBench(bed, agents, ways)
 
 
 def first_window_segments(fabric: Fabric, sockets: SocketOptions, faults: Sequence[PlannedFault]) -> int:
@@ -171,7 +171,7 @@ def run_point(folder: Path) -> None:
         _replay_and_record(task, folder, ready)
 
 
-def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
+def _replay_and_record(task: PointTask, folder: Path, ready: ReplayBench) -> None:
     network, agents = ready.testbed.network, ready.agents
     say(FirstByte())
     with watching(network, agents):
@@ -181,7 +181,7 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
     with capturing(
         network, task.capture, folder, snaplen_bytes=task.capture_snaplen, workers=len(plan.workers)
     ) as capture:
-        before = Reading(network)
+        before = CounterReading(network)
         forget_counts(network)
         say(ReplayStarted())
         processor_before = ProcessorReading.now() if task.clock == "wall" else None
@@ -197,7 +197,7 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
         load = ProcessorReading.now().since(processor_before) if processor_before else None
         say(ReplayEnded())
         ready.testbed.controller.check_alive()
-        counts = Reading(network, settles=True).since(before)
+        counts = CounterReading(network, settles=True).since(before)
         parameters = network.host_parameters()
         pauses = network.flow_control.state() if network.flow_control is not None else None
     log.save(folder / "ops.npz")
@@ -258,7 +258,7 @@ NO_HARM = _Harm()
 
 
 @contextmanager
-def _faults(task: PointTask, ready: Bench) -> Iterator[_Harm]:
+def _faults(task: PointTask, ready: ReplayBench) -> Iterator[_Harm]:
     """Lets the task's faults happen, if it has some."""
     if not task.faults:
         yield NO_HARM
@@ -294,7 +294,7 @@ def _replay(
     return agents.replay(plan, path, iterations, iterated, harm.mishaps, waits=waits)
 
 
-def _probe_rate(task: PointTask, folder: Path, ready: Bench) -> float:
+def _probe_rate(task: PointTask, folder: Path, ready: ReplayBench) -> float:
     """Measured over ideal time of short bursts on warm connections, in the worst phase; 1.0 with one host."""
     fabric, agents = replace(task.fabric, ways=ready.ways), ready.agents
     if fabric.hosts < 2:
@@ -320,7 +320,7 @@ def _choose_plan(task: PointTask, folder: Path, agents: AgentGroup) -> tuple[Pla
     times_s: dict[PlanFile, float] = {}
     for candidate in task.plans:
         plan = Plan.load(folder / candidate.file)
-        log, _ = _replay(agents, plan, folder / candidate.file, 1 + task.search_iterations, Searched)
+        log, _ = _replay(agents, plan, folder / candidate.file, 1 + task.search_iterations, CandidateIterated)
         times_s[candidate] = float(iteration_times_s(plan, log, 1 + task.search_iterations)[1:].mean())
     fastest = min(times_s, key=times_s.__getitem__)
     tried = ", ".join(f"{candidate.label}: {time_s:.4f} s" for candidate, time_s in times_s.items())

@@ -153,7 +153,7 @@ class Probed(msgspec.Struct, frozen=True, tag_field="event", tag="probe"):
     done: int
 
 
-class Searched(msgspec.Struct, frozen=True, tag_field="event", tag="search"):
+class CandidateIterated(msgspec.Struct, frozen=True, tag_field="event", tag="search"):
     """A candidate plan has done an iteration."""
 
     #: Iterations done.
@@ -202,7 +202,7 @@ Event = (
     | AgentsStarted
     | FirstByte
     | Probed
-    | Searched
+    | CandidateIterated
     | ReplayStarted
     | Iterated
     | ReplayEnded

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gradwire.faults import InputFault, MachineFault
-from gradwire.inside.program_protocol import Ended, Output, OutputFull
+from gradwire.inside.program_protocol import Output, OutputFull, ProgramEnded
 from gradwire.inside.traffic_classes import join_class
 
 READ_BYTES = 32768
@@ -72,14 +72,14 @@ class Listener(Protocol):
     def fileno(self) -> int:
         """For a selector: readable if something may have come."""
 
-    def say(self, event: Output | OutputFull | Ended) -> None:
+    def say(self, event: Output | OutputFull | ProgramEnded) -> None:
         """Takes what a program wrote, that no more of it is kept, or that a program ended."""
 
     def heard(self) -> object:
         """Returns the next command that has come, or None."""
 
 
-class Place(Protocol):
+class ProgramPlace(Protocol):
     """A place that programs run in: a host, or the machine as a script sees it."""
 
     name: str
@@ -113,7 +113,9 @@ class Processes:
     dropped. 0: no limit.
     """
 
-    def __init__(self, hosts: Sequence[Place], sandbox: Births, channel: Listener, output_limit_bytes: int = 0) -> None:
+    def __init__(
+        self, hosts: Sequence[ProgramPlace], sandbox: Births, channel: Listener, output_limit_bytes: int = 0
+    ) -> None:
         self._hosts, self._sandbox, self._channel = hosts, sandbox, channel
         self._selector = selectors.DefaultSelector()
         self._selector.register(channel.fileno(), selectors.EVENT_READ, None)
@@ -286,7 +288,7 @@ class Processes:
         self.running.remove(program)
         program.status = 128 - returncode if returncode < 0 else returncode
         if not self._is_ending:
-            self._channel.say(Ended(program.host, program.status, program.name))
+            self._channel.say(ProgramEnded(program.host, program.status, program.name))
 
 
 def _once() -> Callable[[], bool]:

@@ -16,7 +16,7 @@ INTERRUPT_FIELDS = (5, 6, 7)
 
 
 @dataclass(frozen=True)
-class Load:
+class ProcessorLoad:
     """The load that a run put on the processor between two readings."""
 
     #: Share of the time that the busiest of its threads computed, or that one core served interrupts or was taken
@@ -29,7 +29,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ProcessorReading:
     """The kernel's counters so far, for all processes that /proc shows: in a run's own process namespace, those of
     the run."""
 
@@ -40,12 +40,12 @@ class Reading:
     interrupts: tuple[int, ...]
 
     @classmethod
-    def now(cls) -> Reading:
+    def now(cls) -> ProcessorReading:
         """Reads /proc. Raises FileNotFoundError if the kernel does not keep these counts."""
         Path("/proc/self/schedstat").stat()
         return cls(time.monotonic(), dict(_threads()), _interrupts(Path("/proc/stat").read_text()))
 
-    def since(self, earlier: Reading) -> Load:
+    def since(self, earlier: ProcessorReading) -> ProcessorLoad:
         """The load between two readings. Threads that have ended between them are left out."""
         passed_s = max(self.at_s - earlier.at_s, 1e-9)
         counts = [
@@ -56,7 +56,7 @@ class Reading:
         ticks = os.sysconf("SC_CLK_TCK")
         interrupted = [(now - then) / ticks for now, then in zip(self.interrupts, earlier.interrupts, strict=True)]
         computed_s = [computed / NS_PER_S for computed, _ in counts]
-        return Load(
+        return ProcessorLoad(
             max([*computed_s, *interrupted], default=0.0) / passed_s,
             sum(waited for _, waited in counts) / NS_PER_S / passed_s,
             sum(computed_s),

@@ -15,7 +15,7 @@ from gradwire.inside.fault_times import Nothing, Timed
 from gradwire.inside.forking import Interpreters, interpreters
 from gradwire.inside.host import Host
 from gradwire.inside.processes import Listener, Processes, Running
-from gradwire.inside.program_protocol import Program, Task, write_hosts_files
+from gradwire.inside.program_protocol import JobTask, Program, write_hosts_files
 from gradwire.inside.sandbox import Sandbox
 from gradwire.inside.traffic_classes import make_classes
 
@@ -23,7 +23,9 @@ NOTHING = Nothing()
 
 
 @contextmanager
-def hosts_to_enter(task: Task, names: Sequence[str], pids: Sequence[int], sandbox: Sandbox) -> Iterator[Sequence[Host]]:
+def hosts_to_enter(
+    task: JobTask, names: Sequence[str], pids: Sequence[int], sandbox: Sandbox
+) -> Iterator[Sequence[Host]]:
     """The hosts of a network, with the door through which an mpirun reaches them if the task's programs have one; and ends
     the sandbox with them. pids: of threads or processes in their network namespaces."""
     with ExitStack() as held:
@@ -42,7 +44,7 @@ class ProgramLoad:
     `program_load`."""
 
     def __init__(
-        self, task: Task, hosts: Sequence[Host], sandbox: Sandbox, listener: Listener, forks: Interpreters
+        self, task: JobTask, hosts: Sequence[Host], sandbox: Sandbox, listener: Listener, forks: Interpreters
     ) -> None:
         self._folder, self._sandbox, self._forks = task.folder, sandbox, forks
         self._processes = Processes(hosts, sandbox, listener, task.output_limit_bytes)
@@ -106,7 +108,7 @@ class ProgramLoad:
 
 
 @contextmanager
-def program_load(task: Task, hosts: Sequence[Host], sandbox: Sandbox, listener: Listener) -> Iterator[ProgramLoad]:
+def program_load(task: JobTask, hosts: Sequence[Host], sandbox: Sandbox, listener: Listener) -> Iterator[ProgramLoad]:
     """Makes hosts ready for the programs of a task: with lists of hosts for mpirun, with the traffic classes of what they
     send, and with the Pythons that they are forked from. listener: hears what they write, and when they end."""
     for name, ranks in task.hosts.items():

@@ -102,7 +102,7 @@ class Program(msgspec.Struct, frozen=True):
     warm: WarmPython | None = None
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True):
+class JobTask(msgspec.Struct, frozen=True, kw_only=True):
     """The task of the job in the kernel: build a network, and run programs or wait for commands."""
 
     #: The fabric, as text (`Fabric.to_json`).
@@ -162,7 +162,7 @@ class OutputFull(msgspec.Struct, frozen=True, tag_field="event", tag="output_ful
     program: str = ""
 
 
-class Ended(msgspec.Struct, frozen=True, tag_field="event", tag="ended"):
+class ProgramEnded(msgspec.Struct, frozen=True, tag_field="event", tag="ended"):
     """A program has ended by itself."""
 
     host: int
@@ -230,7 +230,7 @@ class Counted(msgspec.Struct, frozen=True, tag_field="event", tag="counted"):
     killed_for_memory: int
 
 
-class Held(msgspec.Struct, frozen=True, tag_field="event", tag="held"):
+class ClockHeld(msgspec.Struct, frozen=True, tag_field="event", tag="held"):
     """A lab has done what it was asked for, or refused it; the clock stands still until the next command comes."""
 
     #: The virtual clock, since the network was built.
@@ -268,7 +268,7 @@ class Inject(msgspec.Struct, frozen=True, tag_field="command", tag="inject"):
     fault: PlannedFault
 
 
-class Moment(msgspec.Struct, frozen=True, tag_field="command", tag="moment"):
+class StopClock(msgspec.Struct, frozen=True, tag_field="command", tag="moment"):
     """Stop the clock at a time."""
 
     number: int
@@ -291,22 +291,22 @@ class Conclude(msgspec.Struct, frozen=True, tag_field="command", tag="conclude")
     """End all programs and captures."""
 
 
-LabEvent = Counted | Held
-Event = Ready | Output | OutputFull | Ended | Full | Report | ScriptReport | Refused | LabEvent | TypedEvent
-LabCommand = Begin | Kill | Inject | Moment | Proceed | Count | Conclude
+LabEvent = Counted | ClockHeld
+Event = Ready | Output | OutputFull | ProgramEnded | Full | Report | ScriptReport | Refused | LabEvent | TypedEvent
+LabCommand = Begin | Kill | Inject | StopClock | Proceed | Count | Conclude
 Command = Taken | TypedCommand | LabCommand
 _events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _commands: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 
 
-def write_task(path: Path, task: Task) -> None:
+def write_task(path: Path, task: JobTask) -> None:
     """Writes a task, so that a person can read it as well."""
     path.write_bytes(msgspec.json.format(msgspec.json.encode(task), indent=1) + b"\n")
 
 
-def read_task(path: Path) -> Task:
+def read_task(path: Path) -> JobTask:
     """Reads what `write_task` wrote."""
-    return msgspec.json.decode(path.read_bytes(), type=Task)
+    return msgspec.json.decode(path.read_bytes(), type=JobTask)
 
 
 def line_of(message: Event | Command) -> str:
@@ -354,7 +354,7 @@ def make_figures_folders(folder: Path, places: list[str]) -> None:
 
 
 PROGRAMS_FILE = "programs.json"
-"""In a point's folder: the programs, as inside/program_protocol.py has a Task."""
+"""In a point's folder: the programs, as inside/program_protocol.py has a JobTask."""
 ENDED_FILE = "programs-ended.json"
 
 

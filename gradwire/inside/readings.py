@@ -21,7 +21,7 @@ def forget_counts(network: Network) -> None:
         network.line_counters.forget()
 
 
-class Reading:
+class CounterReading:
     """The network's counters at one moment, except those of flow control.
 
     settles: whether to wait first until nothing is under way, so that what was sent has arrived. asks_switches: whether
@@ -37,7 +37,7 @@ class Reading:
         self.ports = network.port_queues()
         self.datapath = network.datapath_counters() if asks_switches else NOT_ASKED
 
-    def since(self, earlier: Reading) -> NetworkCounts:
+    def since(self, earlier: CounterReading) -> NetworkCounts:
         """Returns the counts after the reading `earlier`, which was taken in the same way. Lines count from
         `forget_counts` on."""
         pairs = list(zip(self.ports, earlier.ports, strict=True))

@@ -19,7 +19,7 @@ from gradwire.inside.point_protocol import (
     write_json,
 )
 from gradwire.inside.queue_sampling import sampling
-from gradwire.inside.readings import Reading, forget_counts
+from gradwire.inside.readings import CounterReading, forget_counts
 from gradwire.network.fabric import Fabric
 
 
@@ -58,7 +58,7 @@ def _replay_all(folder: Path) -> None:
     ) as ready:
         for number in range(task.plans):
             path = folder / plan_file(number)
-            before = Reading(ready.testbed.network) if task.count else None
+            before = CounterReading(ready.testbed.network) if task.count else None
             control = ready.testbed.network.flow_control
             forget_counts(ready.testbed.network)
             with (
@@ -71,7 +71,7 @@ def _replay_all(folder: Path) -> None:
             log.save(folder / log_file(number))
             if sampler is not None:
                 sampler.lengths(ready.agents.start_ns).save(folder / queues_file(number))
-            counts = Reading(ready.testbed.network, settles=True).since(before) if before else None
+            counts = CounterReading(ready.testbed.network, settles=True).since(before) if before else None
             repairs = sum(agent.multicast_repairs for agent in summaries)
             write_json(
                 folder / note_file(number),

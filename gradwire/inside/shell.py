@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import Fault
-from gradwire.inside.injection import Act, Patient
+from gradwire.inside.injection import Act, NetworkPatient
 from gradwire.inside.lab import network_of_programs
 from gradwire.inside.namespaces import name_hosts
 from gradwire.inside.testbed import Testbed
@@ -28,7 +28,7 @@ class Changes:
     """Links and switches that are out of the network."""
 
     def __init__(self, bed: Testbed) -> None:
-        self._patient = bed.patient(Patient)
+        self._patient = bed.patient(NetworkPatient)
         self._out: list[PlannedFault] = []
 
     def change(self, kind: str, place: str, is_out: bool) -> None:

@@ -25,7 +25,7 @@ from gradwire.faults import Fault
 from gradwire.inside.channel import Channel
 from gradwire.inside.processes import STDERR, Processes, Running, Streams
 from gradwire.inside.program_protocol import FOLDER, NO_HOST, Output
-from gradwire.inside.typed_protocol import Keys, Open, Over, Resized, Screen, Shut, Size, WindowCommand
+from gradwire.inside.typed_protocol import Keys, Open, Over, Resized, Shut, TerminalSize, WindowCommand, WindowOutput
 
 READ_BYTES = 32768
 SETTLE_S = 1e-3
@@ -44,7 +44,7 @@ PROMPT_COMMAND=$'printf "\e]133;A;@TOKEN@\a"'
 """
 
 
-def open_terminal(size: Size) -> tuple[int, int]:
+def open_terminal(size: TerminalSize) -> tuple[int, int]:
     """A terminal's two ends: the one to type at, which does not block, and the program's."""
     master, slave = pty.openpty()
     resize(master, size)
@@ -52,7 +52,7 @@ def open_terminal(size: Size) -> tuple[int, int]:
     return master, slave
 
 
-def resize(terminal: int, size: Size) -> None:
+def resize(terminal: int, size: TerminalSize) -> None:
     """Sets a terminal's size, and tells the programs in it."""
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.columns, 0, 0))
 
@@ -90,7 +90,7 @@ class MarkReader:
         return shown
 
 
-class Window:
+class ShellWindow:
     """A shell in a window."""
 
     def __init__(self, master: int, program: Running, token: str) -> None:
@@ -109,7 +109,7 @@ Begin = Callable[[Open, list[str], Streams], Running]
 """Starts the shell of a window where it belongs."""
 
 
-class Windows:
+class ShellWindows:
     """All of them. name_of: what a window's shell calls itself. begin: raises a Fault if a shell cannot be started."""
 
     def __init__(
@@ -117,7 +117,7 @@ class Windows:
     ) -> None:
         self._processes, self._channel, self._name_of, self._begin = processes, channel, name_of, begin
         self._settle_s = settle_s
-        self._windows: dict[int, Window] = {}
+        self._windows: dict[int, ShellWindow] = {}
 
     def obey(self, command: WindowCommand) -> None:
         """Does what was done at a window."""
@@ -170,7 +170,7 @@ class Windows:
             self._channel.say(Output(NO_HOST, STDERR, f"{fault}\r\n".encode()))
             self._channel.say(Over(command.window))
             return
-        self._windows[command.window] = Window(master, program, token)
+        self._windows[command.window] = ShellWindow(master, program, token)
         self._processes.watch(master, lambda: self._read(command.window))
 
     def _read_rest(self, number: int) -> None:
@@ -195,13 +195,13 @@ class Windows:
         shown = window.marks.shown(data)
         window.settled_s = time.monotonic() + self._settle_s
         if shown:
-            self._channel.say(Screen(number, shown))
+            self._channel.say(WindowOutput(number, shown))
 
     def _forget(self, number: int) -> None:
         self._close(self._windows.pop(number))
         Path(FOLDER / f"window-{number}").unlink(missing_ok=True)
 
-    def _close(self, window: Window) -> None:
+    def _close(self, window: ShellWindow) -> None:
         """Closes our end, which ends the shell if it has not ended."""
         if window.is_open:
             window.is_open = False

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gradwire.controller.process import ControllerProcess
-from gradwire.inside.injection import Patient
+from gradwire.inside.injection import NetworkPatient
 from gradwire.network.fabric import Fabric, Port
 from gradwire.topo.abilities import Abilities, probe_kernel
 from gradwire.topo.network import Network
 
-P = TypeVar("P", bound=Patient)
+P = TypeVar("P", bound=NetworkPatient)
 CONTROLLER_PORT = 6653
 CONTROLLER_TIMEOUT_S = 60.0
 

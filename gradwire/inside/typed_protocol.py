@@ -6,15 +6,15 @@ from __future__ import annotations
 import msgspec
 
 
-class Size(msgspec.Struct, frozen=True):
+class TerminalSize(msgspec.Struct, frozen=True):
     """A terminal's size, in characters."""
 
     rows: int
     columns: int
 
 
-class Asked(msgspec.Struct, frozen=True, tag_field="event", tag="asked"):
-    """A script wants a line of input: no virtual time passes before a Given or an Interrupt comes, unless a window's
+class LineAsked(msgspec.Struct, frozen=True, tag_field="event", tag="asked"):
+    """A script wants a line of input: no virtual time passes before a LineGiven or an Interrupt comes, unless a window's
     command runs."""
 
     #: What may begin a line, and what may follow, for whoever completes words.
@@ -38,7 +38,7 @@ class Rested(msgspec.Struct, frozen=True, tag_field="event", tag="rested"):
     heard: int
 
 
-class Wanted(msgspec.Struct, frozen=True, tag_field="event", tag="wanted"):
+class WindowAsked(msgspec.Struct, frozen=True, tag_field="event", tag="wanted"):
     """A script wants a window with a shell on one of its nodes; an Opening answers."""
 
     node: str
@@ -46,7 +46,7 @@ class Wanted(msgspec.Struct, frozen=True, tag_field="event", tag="wanted"):
     pid: int
 
 
-class Screen(msgspec.Struct, frozen=True, tag_field="event", tag="screen"):
+class WindowOutput(msgspec.Struct, frozen=True, tag_field="event", tag="screen"):
     """Output of a window's shell."""
 
     window: int
@@ -59,7 +59,7 @@ class Over(msgspec.Struct, frozen=True, tag_field="event", tag="over"):
     window: int
 
 
-class Given(msgspec.Struct, frozen=True, tag_field="command", tag="given"):
+class LineGiven(msgspec.Struct, frozen=True, tag_field="command", tag="given"):
     """The line that a script has asked for, with its end; empty at the end of the input."""
 
     line: bytes
@@ -88,7 +88,7 @@ class Open(msgspec.Struct, frozen=True, tag_field="command", tag="open"):
     """Start the shell of a window that has opened."""
 
     window: int
-    size: Size
+    size: TerminalSize
     #: The kind of terminal (TERM).
     kind: str
 
@@ -104,7 +104,7 @@ class Resized(msgspec.Struct, frozen=True, tag_field="command", tag="resized"):
     """A window has another size."""
 
     window: int
-    size: Size
+    size: TerminalSize
 
 
 class Shut(msgspec.Struct, frozen=True, tag_field="command", tag="shut"):
@@ -114,5 +114,5 @@ class Shut(msgspec.Struct, frozen=True, tag_field="command", tag="shut"):
 
 
 WindowCommand = Open | Keys | Resized | Shut
-TypedEvent = Asked | Passed | Rested | Wanted | Screen | Over
-TypedCommand = Given | Typed | Interrupt | Opening | WindowCommand
+TypedEvent = LineAsked | Passed | Rested | WindowAsked | WindowOutput | Over
+TypedCommand = LineGiven | Typed | Interrupt | Opening | WindowCommand

@@ -13,7 +13,7 @@ from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.transfers import steady_flow_time_s
 from gradwire.inside.point import bench, run_inside
 from gradwire.inside.point_protocol import read_json, write_json
-from gradwire.inside.processor_load import Reading
+from gradwire.inside.processor_load import ProcessorReading
 from gradwire.network.fabric import Fabric
 from gradwire.workloads.patterns import compile_transfers, probe_phases
 
@@ -37,7 +37,7 @@ class Carried(msgspec.Struct, frozen=True):
 
     #: Time that the slowest flow took, over the ideal one.
     ratio: float
-    #: See `Load`.
+    #: As in `ProcessorLoad`.
     busiest: float
     waited: float
     computed: float
@@ -55,9 +55,9 @@ def _carry(folder: Path) -> None:
             plan = compile_transfers("carry", fabric.hosts, [replace(each, messages=MESSAGES) for each in transfers])
             path = folder / f"carry-{number}.npz"
             plan.save(path)
-            before = Reading.now()
+            before = ProcessorReading.now()
             log, _ = ready.agents.replay(plan, path, 1, lambda _: None)
-            after = Reading.now()
+            after = ProcessorReading.now()
             load = after.since(before)
             sent_bytes = transfers[0].size_bytes // MESSAGES * (MESSAGES - 1)
             ideal_s = sent_bytes * 8 / fabric.goodput_share() / rate_bps

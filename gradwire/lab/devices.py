@@ -39,7 +39,7 @@ class Laboratory(Protocol):
         """The IPv4 address of a host."""
 
 
-class Device:
+class NetworkDevice:
     """Something with a name in a network."""
 
     def __init__(self, network: Laboratory, name: str) -> None:
@@ -52,7 +52,7 @@ class Device:
         return f"<{type(self).__name__.lower()} {self.name}>"
 
 
-class Host(Device):
+class Host(NetworkDevice):
     """A host, on which programs run. Made by `Network.host`."""
 
     @property
@@ -88,7 +88,7 @@ class Host(Device):
         return result.check() if check else result
 
 
-class Switch(Device):
+class Switch(NetworkDevice):
     """A switch. Made by `Network.switch`."""
 
     def restart(self, duration: str | float = "1s", *, at: Time = None) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gradwire.datatypes.host_settings import HostTcp
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
-from gradwire.network.network_graph import Graph, GraphLink
+from gradwire.network.network_graph import GraphLink, NetworkGraph
 from gradwire.network.topology import Topology
 from gradwire.workloads.stand_in import MOST_CAPACITY_BPS
 from gradwire.workloads.units import DURATION, RATE, SHARE, SIZE, Quantity, rate_text
@@ -137,7 +137,7 @@ class Drawing:
             raise InputFault("\n".join(defects))
         places = {name: index for names in (self.hosts, self.switches) for index, name in enumerate(names)}
         of_host = {self._host_of(link): self._graph_link(link, places) for link in self.links if self._host_of(link)}
-        graph = Graph(
+        graph = NetworkGraph(
             switches=len(self.switches),
             host_links=tuple(of_host[name] for name in self.hosts),
             trunks=tuple(self._graph_link(link, places) for link in self.links if not self._host_of(link)),

@@ -19,30 +19,30 @@ from gradwire.faults import InputFault
 from gradwire.inside.program_protocol import (
     TASK_FILE,
     Begin,
+    ClockHeld,
     Conclude,
     Count,
     Counted,
-    Ended,
     Full,
-    Held,
+    JobTask,
     LabCommand,
     Output,
     OutputFull,
+    ProgramEnded,
     Refused,
     Taken,
-    Task,
     line_of,
     write_task,
 )
 from gradwire.inside.signatures import KEY_BYTES, SignedEvents
 from gradwire.lab.drawing import seconds, size_bytes
-from gradwire.lab.programs import Heard, LimitReached
+from gradwire.lab.programs import LimitReached, ProgramState
 from gradwire.lab.settings import Settings
 from gradwire.network.fabric import Fabric
 from gradwire.programs.execution import job, raise_refused
 from gradwire.programs.program_file import check_folder, covered_folders
 from gradwire.vm.owners import temporary_folder
-from gradwire.vm.session import KernelDied, LimitNames, Session, last_cpu
+from gradwire.vm.session import JobSession, KernelDied, LimitNames, last_cpu
 from gradwire.vm.streaming import FollowEnd
 
 BOOT_LIMIT_S = 120.0
@@ -58,23 +58,23 @@ def own_cpu() -> int:
     return cpus[int(worker) % len(cpus)] if worker.isdigit() else last_cpu()
 
 
-class Machine:
+class LabMachine:
     """A booted network. Raises a Fault if it cannot be built; `end` leaves no process and no file."""
 
     def __init__(self, fabric: Fabric, labels: Mapping[str, str], settings: Settings) -> None:
         check_folder(Path.cwd())
         self._settings, self._begin_s = settings, time.monotonic()
-        self.programs: dict[str, Heard] = {}
+        self.programs: dict[str, ProgramState] = {}
         self.now_ns = 0
         self.is_output_full = False
-        self._held: Held | None = None
+        self._held: ClockHeld | None = None
         self._refused: Refused | None = None
         self._counted: Counted | None = None
         self._ended = ""
         self._stack = ExitStack()
         try:
             self.folder = self._stack.enter_context(temporary_folder())
-            task = Task(
+            task = JobTask(
                 fabric_json=fabric.to_json(),
                 folder=str(Path.cwd()),
                 covered=covered_folders(self.folder, Path.cwd()),
@@ -89,7 +89,7 @@ class Machine:
             key = secrets.token_bytes(KEY_BYTES)
             self._events = SignedEvents(key)
             cpu = own_cpu() if settings.cpu is None else settings.cpu
-            self._running: Session = self._stack.enter_context(
+            self._running: JobSession = self._stack.enter_context(
                 job("lab_job", settings.memory_mb, self.folder, key, cpu)
             )
             self._follow(BOOT_LIMIT_S, "the network was not built")
@@ -98,13 +98,13 @@ class Machine:
             self._end_after(error)
         self.boot_s = time.monotonic() - self._begin_s
 
-    def ask(self, command: LabCommand) -> Held:
+    def ask(self, command: LabCommand) -> ClockHeld:
         """Has a command carried out. Raises a Fault if it is refused; if the machine is at an end after it, the lab is
         as well."""
         if self._ended:
             raise InputFault(f"the lab has ended: {self._ended}")
         if isinstance(command, Begin):
-            self.programs[command.name] = Heard(self.now_ns)
+            self.programs[command.name] = ProgramState(self.now_ns)
         limit_s = CONCLUDE_LIMIT_S if isinstance(command, Conclude) else self._wall_limit_s
         try:
             self._running.go_on()
@@ -149,7 +149,7 @@ class Machine:
         self._stack.__exit__(type(error), error, error.__traceback__)
         raise error
 
-    def _follow(self, limit_s: float, what: str) -> Held:
+    def _follow(self, limit_s: float, what: str) -> ClockHeld:
         self._held = self._refused = None
         end = self._running.follow(
             self._take,
@@ -164,7 +164,7 @@ class Machine:
         if end is FollowEnd.CLOSED:
             raise KernelDied("the virtual-time kernel died")
         self._running.hold()
-        return self._held or Held(self.now_ns)
+        return self._held or ClockHeld(self.now_ns)
 
     def _is_answered(self) -> bool:
         """Returns whether the job has carried out the command, or will not say more."""
@@ -174,7 +174,7 @@ class Machine:
         match event := self._events.event_of(line):
             case Output(stream=stream, data=data, program=name):
                 self.programs[name].written[stream] += data
-            case Ended(status=status, program=name, time_ns=time_ns):
+            case ProgramEnded(status=status, program=name, time_ns=time_ns):
                 self.programs[name].status, self.programs[name].ended_ns = status, time_ns
             case OutputFull():
                 self.is_output_full = True
@@ -184,7 +184,7 @@ class Machine:
                 self._counted = event
             case Refused():
                 self._refused = event
-            case Held(time_ns=time_ns):
+            case ClockHeld(time_ns=time_ns):
                 self._held, self.now_ns = event, time_ns
 
     def _refuse(self) -> None:

@@ -20,8 +20,8 @@ from gradwire.inside.program_protocol import (
     Conclude,
     Inject,
     Kill,
-    Moment,
     Proceed,
+    StopClock,
     how_it_ended,
 )
 from gradwire.lab.devices import Host, Link, Switch
@@ -36,7 +36,7 @@ from gradwire.lab.drawing import (
     share,
     size_bytes,
 )
-from gradwire.lab.machine import Machine
+from gradwire.lab.machine import LabMachine
 from gradwire.lab.programs import LimitReached, Process, Result, tail
 from gradwire.lab.settings import Settings
 from gradwire.network.fabric import Fabric
@@ -68,7 +68,7 @@ class Network:
         self._hosts: dict[str, Host] = {}
         self._switches: dict[str, Switch] = {}
         self._links: list[Drawn] = []
-        self._machine: Machine | None = None
+        self._machine: LabMachine | None = None
         self._fabric: Fabric | None = None
         self._drawing: Drawing | None = None
         self._processes: list[Process] = []
@@ -170,7 +170,7 @@ class Network:
         at_ns = self._time_ns("time", time)
         number = len(self._moments)
         self._moments[number] = act
-        self._built().ask(Moment(number, at_ns))
+        self._built().ask(StopClock(number, at_ns))
 
     def ports(self) -> dict[str, PortTraffic]:
         """Returns what each port has sent, lost and dropped so far, by the name of its interface, such as
@@ -271,13 +271,13 @@ class Network:
         if self._machine is not None or self._is_closed:
             raise InputFault(f"{what} cannot be added: the network is built when the first program starts")
 
-    def _built(self) -> Machine:
+    def _built(self) -> LabMachine:
         if self._is_closed:
             raise InputFault("the lab has ended: its block is over")
         if self._machine is None:
             self._drawing = Drawing(tuple(self._hosts), tuple(self._switches), tuple(self._links))
             self._fabric = self._drawing.fabric(seed=self.settings.seed, mtu_bytes=self.settings.mtu_bytes)
-            self._machine = Machine(self._fabric, self._drawing.labels(), self.settings)
+            self._machine = LabMachine(self._fabric, self._drawing.labels(), self.settings)
         return self._machine
 
     def _labels(self) -> dict[str, str]:
@@ -324,7 +324,7 @@ class Network:
         if process.result.returncode == KILLED:
             self._warn_of_memory(machine)
 
-    def _warn_of_memory(self, machine: Machine) -> None:
+    def _warn_of_memory(self, machine: LabMachine) -> None:
         killed = machine.count().killed_for_memory
         if killed > self._killed_for_memory:
             self._killed_for_memory = killed

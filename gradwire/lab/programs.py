@@ -58,7 +58,7 @@ def tail(text: str) -> str:
 
 
 @dataclass
-class Heard:
+class ProgramState:
     """Messages about a program so far: its start, its output and its end."""
 
     began_ns: int
@@ -74,7 +74,7 @@ class Process:
         self,
         host: str,
         command: str,
-        heard: Heard,
+        heard: ProgramState,
         wait: Callable[[Process, str | float | None], None],
         send: Callable[[int], None],
     ) -> None:

@@ -4,7 +4,7 @@ Between two switches with hosts, only ways with the fewest links count. Where th
 taken as there can be pairs of hosts, up to MOST_WAYS. They are chosen one after the other, pair by pair of switches in
 an order that the seed decides: each time the way whose links carry the least so far, relative to their rates, for the
 pairs of hosts that will use it. So what a plain hash leaves to luck is even here, as it is in tiers
-(controller/flows.py: SummitChoice).
+(controller/switch_flows.py: SummitChoice).
 
 Which of the ways a pair of hosts takes follows from the places of both among the hosts of their switches. Both
 directions of a pair take the same way. A way with the fewest links never comes to a switch twice.
@@ -16,7 +16,7 @@ import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gradwire.network.network_graph import Graph
+from gradwire.network.network_graph import NetworkGraph
 
 MOST_WAYS = 8
 """Ways between two switches that are used. Each takes a rule at every switch on it."""
@@ -29,7 +29,7 @@ Step = tuple[int, bool]
 class BalancedRoutes:
     """The ways between all switches with hosts."""
 
-    graph: Graph
+    graph: NetworkGraph
     seed: int
     #: The ways from one switch to another of a higher number, of which pairs of hosts take one after the other; those
     #: back are the same.
@@ -39,7 +39,7 @@ class BalancedRoutes:
 
     @staticmethod
     @lru_cache(maxsize=8)
-    def of(graph: Graph, seed: int) -> BalancedRoutes:
+    def of(graph: NetworkGraph, seed: int) -> BalancedRoutes:
         """The ways through a graph."""
         places = [0] * len(graph.host_links)
         for hosts in graph.hosts_of_switches:
@@ -97,11 +97,11 @@ class BalancedRoutes:
         return distances[self.graph.trunks[trunk].a if is_up else self.graph.trunks[trunk].b], trunk
 
 
-def _most_ways(graph: Graph) -> int:
+def _most_ways(graph: NetworkGraph) -> int:
     return min(max(map(len, graph.hosts_of_switches)), MOST_WAYS)
 
 
-def _chosen(graph: Graph, seed: int) -> dict[tuple[int, int], tuple[tuple[Step, ...], ...]]:
+def _chosen(graph: NetworkGraph, seed: int) -> dict[tuple[int, int], tuple[tuple[Step, ...], ...]]:
     ends = [switch for switch, hosts in enumerate(graph.hosts_of_switches) if hosts]
     pairs = [(near, far) for place, near in enumerate(ends) for far in ends[place + 1 :]]
     pairs.sort(key=lambda pair: (stable_hash(seed, "pair", *pair), pair))
@@ -121,7 +121,7 @@ def _chosen(graph: Graph, seed: int) -> dict[tuple[int, int], tuple[tuple[Step, 
 
 
 def _least_loaded(
-    graph: Graph, near: int, far: int, distances: list[int], load: list[float], seed: int
+    graph: NetworkGraph, near: int, far: int, distances: list[int], load: list[float], seed: int
 ) -> tuple[Step, ...]:
     """Returns the way with the least total load among those with the fewest links; the seed decides between equal
     ones."""

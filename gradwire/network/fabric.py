@@ -25,7 +25,7 @@ from gradwire.network.links import Link as Link  # noqa: PLC0414
 from gradwire.network.links import LinkSetting, link_queue_defects, queue_defects
 from gradwire.network.links import Port as Port  # noqa: PLC0414
 from gradwire.network.lossless import Lossless, lossless_defects
-from gradwire.network.network_graph import Graph
+from gradwire.network.network_graph import NetworkGraph
 from gradwire.network.routed_network import Route, RoutedNetwork
 from gradwire.network.routing import Routing as Routing  # noqa: PLC0414
 from gradwire.network.topology import Topology as Topology  # noqa: PLC0414 (whoever knows fabrics has it from here)
@@ -355,7 +355,7 @@ class Fabric(RoutedNetwork):
             "host_settings": tuple(HostSetting.from_fields(each) for each in fields["host_settings"]),
         }
         if fields["graph"] is not None:
-            parts["graph"] = Graph.from_fields(fields["graph"])
+            parts["graph"] = NetworkGraph.from_fields(fields["graph"])
         return Fabric(**{**fields, **parts})
 
 

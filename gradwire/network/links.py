@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from gradwire.datatypes.name_patterns import Names
+from gradwire.datatypes.name_patterns import NumberedNames
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -93,7 +93,7 @@ class LinkSetting:
         return {name: value for name, value in values.items() if value is not None}
 
 
-def with_settings(links: Sequence[Link], settings: Sequence[LinkSetting], names: Names) -> tuple[Link, ...]:
+def with_settings(links: Sequence[Link], settings: Sequence[LinkSetting], names: NumberedNames) -> tuple[Link, ...]:
     """The links as settings have them, of which a later one counts where several set the same. names: of the links."""
     values: dict[int, dict[str, float]] = {}
     for setting in settings:
@@ -105,9 +105,9 @@ def with_settings(links: Sequence[Link], settings: Sequence[LinkSetting], names:
     )
 
 
-def names_of_links(links: Iterable[Link], aliases: Mapping[str, Sequence[str]]) -> Names:
+def names_of_links(links: Iterable[Link], aliases: Mapping[str, Sequence[str]]) -> NumberedNames:
     """Returns the names of all links. aliases: other names of devices."""
-    return Names(link_names(link, aliases) for link in links)
+    return NumberedNames(link_names(link, aliases) for link in links)
 
 
 def link_names(link: Link, aliases: Mapping[str, Sequence[str]]) -> Iterator[str]:

@@ -28,7 +28,7 @@ class GraphLink(LinkBetween[int, int]):
 
 
 @dataclass(frozen=True)
-class Graph:
+class NetworkGraph:
     """Switches and their links. Every host has one link, to a switch; a switch may have none. Several links may join
     two switches."""
 
@@ -44,9 +44,9 @@ class Graph:
     title: str = ""
 
     @staticmethod
-    def from_fields(fields: Mapping[str, Any]) -> Graph:
+    def from_fields(fields: Mapping[str, Any]) -> NetworkGraph:
         """Inverse of `dataclasses.asdict`, also after a passage through JSON."""
-        return Graph(
+        return NetworkGraph(
             fields["switches"],
             tuple(GraphLink(**link) for link in fields["host_links"]),
             tuple(GraphLink(**link) for link in fields["trunks"]),
@@ -55,7 +55,7 @@ class Graph:
             fields["title"],
         )
 
-    def with_rates_times(self, factor: float) -> Graph:
+    def with_rates_times(self, factor: float) -> NetworkGraph:
         """The network with the rate of every link multiplied."""
 
         def faster(links: tuple[GraphLink, ...]) -> tuple[GraphLink, ...]:
@@ -142,10 +142,12 @@ class Graph:
         return self.switch_labels[switch] if self.switch_labels else f"s{switch + 1}"
 
 
-def spread(hosts: int, switches: int, pairs: Pairs, rate_bps: float, title: str, nics_per_host: int = 1) -> Graph:
+def spread(
+    hosts: int, switches: int, pairs: Pairs, rate_bps: float, title: str, nics_per_host: int = 1
+) -> NetworkGraph:
     """A network with these links between switches, whose hosts are spread over all of them. With several NICs per machine, a
     host is a NIC, and those of a machine are at the same switch."""
-    return Graph(
+    return NetworkGraph(
         switches,
         tuple(GraphLink(host, switch, rate_bps) for host, switch in enumerate(places(hosts, switches, nics_per_host))),
         tuple(GraphLink(a, b, rate_bps) for a, b in pairs),

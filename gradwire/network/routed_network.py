@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 
 from gradwire.faults import InputFault
 from gradwire.network.frame_sizes import IP_TCP_HEADER_BYTES
-from gradwire.network.shape import Shape
+from gradwire.network.shape import NetworkShape
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Route:
 
 
 @dataclass(frozen=True)
-class RoutedNetwork(Shape):
+class RoutedNetwork(NetworkShape):
     """A network whose endpoints are hosts, and then one aggregator per switch in the order of the switches, with all
     that decides on the ways between them, except for the policy (network/routing.py)."""
 

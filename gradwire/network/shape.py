@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gradwire.datatypes.host_settings import CONGESTION_KEY, Parameters, hosts_meant, parameters_of_hosts
-from gradwire.datatypes.name_patterns import Names
+from gradwire.datatypes.name_patterns import NumberedNames
 from gradwire.network.links import Link, names_of_links, with_settings
 from gradwire.network.shape_numbers import ShapeNumbers
 from gradwire.network.tiers import Tiers
@@ -16,7 +16,7 @@ from gradwire.network.topology import Topology
 
 
 @dataclass(frozen=True)
-class Shape(ShapeNumbers):
+class NetworkShape(ShapeNumbers):
     """Hosts on switches, and the rates of the links between them."""
 
     topology: Topology = Topology.SINGLE_SWITCH
@@ -46,12 +46,12 @@ class Shape(ShapeNumbers):
                 yield f"fabric.host.'{setting.pattern}': no host is called that; hosts are {first} to {last}"
 
     @cached_property
-    def _names_of_hosts(self) -> Names:
+    def _names_of_hosts(self) -> NumberedNames:
         """Returns all names of the hosts."""
-        return Names((name, *self.aliases.get(name, ())) for name in self.host_names())
+        return NumberedNames((name, *self.aliases.get(name, ())) for name in self.host_names())
 
     @cached_property
-    def _names_of_links(self) -> Names:
+    def _names_of_links(self) -> NumberedNames:
         """Returns all names of the links."""
         return names_of_links(self._unset_links, self.aliases)
 

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 
 from gradwire.datatypes.host_settings import HostSetting
 from gradwire.network.links import LinkSetting
-from gradwire.network.network_graph import Graph
+from gradwire.network.network_graph import NetworkGraph
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,6 @@ class ShapeNumbers:
     #: After how long without anything to send a connection may take another way; 0 where that does not happen.
     flowlet_gap_s: float = 0.0
     #: The switches of a topology that has no tiers.
-    graph: Graph | None = None
+    graph: NetworkGraph | None = None
     #: Parameters of hosts' kernels that the user sets, a later one before an earlier one.
     host_settings: tuple[HostSetting, ...] = ()

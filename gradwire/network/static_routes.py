@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.datatypes.name_patterns import Names
+from gradwire.datatypes.name_patterns import NumberedNames
 from gradwire.faults import InputFault
 from gradwire.network.hashed_routes import Exit, HashedRoutes
 from gradwire.network.routed_network import Route, RoutedNetwork
@@ -138,11 +138,11 @@ def _rows(switches: tuple[str, ...], endpoints: tuple[str, ...], routes: tuple[R
     return found
 
 
-def _names(names: Sequence[str]) -> Names:
-    return Names((name,) for name in names)
+def _names(names: Sequence[str]) -> NumberedNames:
+    return NumberedNames((name,) for name in names)
 
 
-def _matching(pattern: str, names: Names) -> tuple[int, ...]:
+def _matching(pattern: str, names: NumberedNames) -> tuple[int, ...]:
     """Returns the things with exactly this name, or else those that the pattern matches."""
     return names.called(pattern) or names.matching(pattern)
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from gradwire.faults import InputFault
-from gradwire.inside.program_protocol import PROGRAMS_FILE, Task, make_figures_folders, place_name, write_task
+from gradwire.inside.program_protocol import PROGRAMS_FILE, JobTask, make_figures_folders, place_name, write_task
 from gradwire.network.fabric import Fabric
 from gradwire.programs.launch import SHELL_LINE, Launch, Started, path_on_hosts, programs, warm_start
 from gradwire.programs.launch import programs as launched
@@ -170,7 +170,7 @@ def _text(value: str | float | bool) -> str:
 def write_programs(folder: Path, sections: Mapping[str, ProgramSection], fabric: Fabric) -> None:
     """Writes the programs that a point's machine runs during the replay into its folder."""
     launched, names = started_beside(sections, fabric), fabric.host_names()
-    task = Task(
+    task = JobTask(
         fabric_json=fabric.to_json(),
         folder=str(Path.cwd()),
         programs=programs(launched, fabric, os.environ, Path(JOB_FOLDER)),

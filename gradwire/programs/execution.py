@@ -24,16 +24,16 @@ from gradwire.files import replacing
 from gradwire.inside.program_protocol import (
     FIGURES_FOLDER,
     TASK_FILE,
-    Ended,
     Event,
     Full,
+    JobTask,
     Output,
     OutputFull,
+    ProgramEnded,
     Ready,
     Refused,
     Report,
     Taken,
-    Task,
     line_of,
     make_figures_folders,
     place_name,
@@ -48,7 +48,7 @@ from gradwire.vm.byte_code import FOLDER_VARIABLE, byte_code_folder
 from gradwire.vm.code_digest import machine_modules
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machine import JOB_FOLDER, KEY_INSIDE
-from gradwire.vm.session import KernelDied, LimitNames, Session, last_cpu, session
+from gradwire.vm.session import JobSession, KernelDied, LimitNames, last_cpu, session
 from gradwire.vm.streaming import FollowEnd
 from gradwire.vm.watching import unwatched
 
@@ -60,7 +60,7 @@ ROOT_WARNING = (
 
 
 @dataclass(frozen=True)
-class Request:
+class JobRequest:
     """The programs to run, the network, and all limits."""
 
     fabric: Fabric
@@ -99,7 +99,7 @@ class Request:
         return [place_name(each.name, names[host]) for each in self.programs for host in each.started_on]
 
 
-class Summary(msgspec.Struct, frozen=True):
+class ProgramRunSummary(msgspec.Struct, frozen=True):
     """The result of a run, as it is kept in its folder."""
 
     #: Command of each program.
@@ -120,7 +120,7 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 @dataclass
-class Heard:
+class JobEvents:
     """The events of the job in the kernel so far."""
 
     ready: Ready | None = None
@@ -147,7 +147,7 @@ class Heard:
                 self.report = event
             case Refused():
                 self.refused = event
-            case Ended(host=host, status=status, program=program):
+            case ProgramEnded(host=host, status=status, program=program):
                 self.statuses[program, host] = status
                 if status and self.failed is None:
                     self.failed = program, host
@@ -162,7 +162,7 @@ def new_folder(runs: Path, argv: Sequence[str]) -> Path:
     return next(folder for folder in candidates if not folder.exists())
 
 
-def execute(request: Request) -> Summary:
+def execute(request: JobRequest) -> ProgramRunSummary:
     """Runs the programs, with their output on the terminal and in the folder, which must exist, and leaves a summary
     there.
 
@@ -171,7 +171,7 @@ def execute(request: Request) -> Summary:
     process is left.
     """
     fabric = request.fabric
-    task = Task(
+    task = JobTask(
         fabric_json=fabric.to_json(),
         folder=str(Path.cwd()),
         programs=programs(request.programs, fabric, os.environ, Path(JOB_FOLDER)),
@@ -188,7 +188,7 @@ def execute(request: Request) -> Summary:
     events = SignedEvents(key)
     write_task(request.folder / TASK_FILE, task)
     make_figures_folders(request.folder, request.places)
-    begin_s, heard = time.monotonic(), Heard()
+    begin_s, heard = time.monotonic(), JobEvents()
     with (
         Outputs(request.folder, fabric.host_names(), request.terminal) as outputs,
         job("exec_job", request.memory_mb, request.folder, key, request.cpu) as running,
@@ -230,7 +230,9 @@ def execute(request: Request) -> Summary:
     return summary
 
 
-def job(name: str, memory_mb: int, folder: Path, key: bytes, cpu: int | None = None) -> AbstractContextManager[Session]:
+def job(
+    name: str, memory_mb: int, folder: Path, key: bytes, cpu: int | None = None
+) -> AbstractContextManager[JobSession]:
     """A session of the kernel that runs one of the jobs in inside/, with the task in `folder`.
 
     key: what the job signs its lines with (inside/signatures.py). cpu: the one that the kernel is pinned to; by
@@ -254,7 +256,9 @@ def raise_refused(refused: Refused) -> NoReturn:
     raise fault
 
 
-def _summary(request: Request, heard: Heard, end: FollowEnd, memory_bytes: int, wall_s: float) -> Summary:
+def _summary(
+    request: JobRequest, heard: JobEvents, end: FollowEnd, memory_bytes: int, wall_s: float
+) -> ProgramRunSummary:
     if end is FollowEnd.TIMED_OUT:
         waiting = _unended(request, heard) if heard.ready else "the network"
         raise MachineFault(
@@ -265,7 +269,7 @@ def _summary(request: Request, heard: Heard, end: FollowEnd, memory_bytes: int, 
         raise_refused(heard.refused)
     assert heard.report is not None
     names = request.fabric.host_names()
-    return Summary(
+    return ProgramRunSummary(
         command=tuple(tuple(each.argv) for each in request.programs),
         statuses={place_name(name, names[host]): status for (name, host), status in heard.statuses.items()},
         failed="" if heard.failed is None else place_name(heard.failed[0], names[heard.failed[1]]),
@@ -275,7 +279,7 @@ def _summary(request: Request, heard: Heard, end: FollowEnd, memory_bytes: int, 
     )
 
 
-def _unended(request: Request, heard: Heard) -> str:
+def _unended(request: JobRequest, heard: JobEvents) -> str:
     """The programs that have not ended by themselves, and were to."""
     names = request.fabric.host_names()
     left: dict[str, list[str]] = {}

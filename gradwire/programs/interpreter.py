@@ -23,7 +23,7 @@ print(json.dumps([list(spec.submodule_search_locations or [None])[0] if spec els
 
 
 @dataclass(frozen=True)
-class Interpreter:
+class PythonInterpreter:
     """A Python, and the parts of Mininet that it can import."""
 
     python: Path
@@ -33,12 +33,12 @@ class Interpreter:
     mn: Path | None
 
 
-def own_interpreter() -> Interpreter:
+def own_interpreter() -> PythonInterpreter:
     """gradwire's own Python, with the Mininet that gradwire is built on."""
     return _with_programs(Path(sys.executable), _own_mininet(), Path(sys.executable).parent)
 
 
-def interpreter_of(python: str, search_path: str) -> Interpreter:
+def interpreter_of(python: str, search_path: str) -> PythonInterpreter:
     """A Python by its name or path. One without Mininet gets gradwire's.
 
     Raises InputFault for what is not a Python 3 of this machine.
@@ -70,6 +70,6 @@ def _own_mininet() -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def _with_programs(python: Path, mininet: Path, scripts: Path) -> Interpreter:
+def _with_programs(python: Path, mininet: Path, scripts: Path) -> PythonInterpreter:
     candidates = [scripts / MN, Path(sys.executable).parent / MN, *map(Path, filter(None, [shutil.which(MN)]))]
-    return Interpreter(python, mininet, next((path for path in candidates if path.is_file()), None))
+    return PythonInterpreter(python, mininet, next((path for path in candidates if path.is_file()), None))

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable
 
 from gradwire.faults import MachineFault
-from gradwire.programs.windows import Windows
+from gradwire.programs.windows import CommandWindows
 
 READ_BYTES = 4096
 NOT_DECODED = "this is not in the terminal's encoding, and was not read"
@@ -26,7 +26,7 @@ class LineReader:
     read: reads it in the copy. windows: where its end is waited for.
     """
 
-    def __init__(self, read: Callable[[], bytes], windows: Windows) -> None:
+    def __init__(self, read: Callable[[], bytes], windows: CommandWindows) -> None:
         self._windows, self._said = windows, bytearray()
         self.has_ended = False
         self._from, to = os.pipe()

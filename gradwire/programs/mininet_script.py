@@ -33,18 +33,27 @@ from gradwire.inside.program_protocol import (
 from gradwire.inside.signatures import KEY_BYTES, SignedEvents
 from gradwire.inside.stock_mininet.changes import ASKING_VARIABLE, LINK_RATE_VARIABLE, MOST_MBIT
 from gradwire.inside.stock_mininet.task import INPUT, MODULES, PROGRAMS, TEMPORARY, ScriptTask, write_task
-from gradwire.inside.typed_protocol import Asked, Given, Interrupt, Over, Passed, Rested, Screen, Wanted
+from gradwire.inside.typed_protocol import (
+    Interrupt,
+    LineAsked,
+    LineGiven,
+    Over,
+    Passed,
+    Rested,
+    WindowAsked,
+    WindowOutput,
+)
+from gradwire.programs.clock_pace import Person
 from gradwire.programs.execution import SUMMARY_FILE, job, raise_refused
-from gradwire.programs.interpreter import Interpreter
+from gradwire.programs.interpreter import PythonInterpreter
 from gradwire.programs.launch import NOT_OF_THE_KERNEL, path_on_hosts
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES
 from gradwire.programs.outside import TAIL_BYTES, wanted_outside
-from gradwire.programs.pace import Person
 from gradwire.programs.program_file import covered_folders, file_defect
 from gradwire.programs.talk import Talk
-from gradwire.programs.windows import Windows
+from gradwire.programs.windows import CommandWindows
 from gradwire.vm.owners import temporary_folder
-from gradwire.vm.session import KernelDied, Session
+from gradwire.vm.session import JobSession, KernelDied
 from gradwire.vm.streaming import FollowEnd
 
 TEMPORARY_PATH = Path("/tmp")
@@ -53,19 +62,19 @@ PLACE = "script"
 
 
 @dataclass(frozen=True)
-class Question:
+class LinePrompt:
     """A line that a script wants."""
 
     #: Text before the cursor.
     prompt: bytes
-    asked: Asked
+    asked: LineAsked
 
 
 @dataclass(frozen=True)
 class ScriptRequest:
     """A script to run."""
 
-    interpreter: Interpreter
+    interpreter: PythonInterpreter
     script: Path
     arguments: Sequence[str]
     #: Rate of links that name none.
@@ -81,7 +90,7 @@ class ScriptRequest:
     #: Files that also show the output, by stream.
     shown: Mapping[int, BinaryIO] = field(default_factory=dict)
     #: Gives the next line of input, with its end; empty at the end.
-    read_line: Callable[[Question], bytes] = lambda _: b""
+    read_line: Callable[[LinePrompt], bytes] = lambda _: b""
     #: Whether a person types it.
     typed: bool = False
     output_limit_bytes: int = OUTPUT_LIMIT_BYTES
@@ -141,16 +150,16 @@ def check_link_rate(rate_bps: float) -> None:
 class _Conversation:
     """The conversation between the job and this command. folder: of the windows' socket."""
 
-    def __init__(self, request: ScriptRequest, running: Session, key: bytes, files: ExitStack, folder: Path) -> None:
+    def __init__(self, request: ScriptRequest, running: JobSession, key: bytes, files: ExitStack, folder: Path) -> None:
         self._request, self._running, self._files = request, running, files
         self._events = SignedEvents(key)
         self._talk = Talk(running)
-        self._windows = Windows(folder, self._talk.send, os.environ)
+        self._windows = CommandWindows(folder, self._talk.send, os.environ)
         files.callback(self._windows.close)
         self._limit = running.time_limit(request.wall_limit_s)
         self._kept: dict[int, BinaryIO] = {}
         self._interrupts = 0
-        self._asked: Asked | None = None
+        self._asked: LineAsked | None = None
         self._end: FollowEnd | None = None
         self.tail = b""
         self.report: ScriptReport | None = None
@@ -191,11 +200,11 @@ class _Conversation:
                 self._request.on_output_full()
             case Full():
                 self._running.answer(line_of(Taken()))
-            case Asked():
+            case LineAsked():
                 self._asked = event
-            case Wanted(node=node):
+            case WindowAsked(node=node):
                 self._running.answer(line_of(self._windows.open(node)))
-            case Rested() | Passed() | Screen() | Over():
+            case Rested() | Passed() | WindowOutput() | Over():
                 seen = self._interrupts
                 self._talk.take(event, self._windows, lambda: self._interrupts > seen, reads_lines=self._asked is None)
             case ScriptReport():
@@ -217,12 +226,12 @@ class _Conversation:
     def _answer(self) -> None:
         """Gives the script the line that it has asked for."""
         assert self._asked is not None
-        question = Question(self.tail.rpartition(b"\n")[2], self._asked)
+        question = LinePrompt(self.tail.rpartition(b"\n")[2], self._asked)
         self._interrupts = 0
-        answer: Given | Interrupt
+        answer: LineGiven | Interrupt
         try:
             line = self._talk.line(lambda: self._request.read_line(question), self._windows, self._hear_until)
-            answer = Given(line[:INPUT_LINE_BYTES])
+            answer = LineGiven(line[:INPUT_LINE_BYTES])
         except KeyboardInterrupt:
             answer = Interrupt()
         self._asked = None

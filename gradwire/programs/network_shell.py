@@ -9,7 +9,7 @@ from gradwire import PACKAGE
 from gradwire.inside.stock_mininet.task import TEMPORARY
 from gradwire.network.fabric import Fabric
 from gradwire.programs.interpreter import own_interpreter
-from gradwire.programs.mininet_script import Question, ScriptRequest, run_script
+from gradwire.programs.mininet_script import LinePrompt, ScriptRequest, run_script
 from gradwire.vm.owners import temporary_folder
 from gradwire.vm.session import STALL_LIMIT_S
 from gradwire.workloads.fields import LONGEST_S
@@ -19,7 +19,7 @@ FABRIC_FILE = "fabric.json"
 
 
 def run_shell(
-    fabric: Fabric, memory_mb: int, shown: BinaryIO, read_line: Callable[[Question], bytes], *, typed: bool
+    fabric: Fabric, memory_mb: int, shown: BinaryIO, read_line: Callable[[LinePrompt], bytes], *, typed: bool
 ) -> int | None:
     """Boots the network and reads commands until the input ends; returns the exit status. Raises a Fault; leaves no
     process and no file.

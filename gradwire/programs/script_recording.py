@@ -106,7 +106,7 @@ def _python_path() -> Iterator[Path]:
         yield folder
 
 
-class _State(msgspec.Struct):
+class _RecordingState(msgspec.Struct):
     """Word of how far a script came, as gradwire/recorder/left_files.py leaves it."""
 
     state: str
@@ -222,7 +222,7 @@ class _Script:
         """State of the script according to the recorder in it, and words about it; None if it cannot be read."""
         try:
             with reading_budget(self._made):
-                said = decoded(read_bytes(Path(f"{self._made}{kind}"), MESSAGE_BYTES), _State)
+                said = decoded(read_bytes(Path(f"{self._made}{kind}"), MESSAGE_BYTES), _RecordingState)
             return said.state[:200], said.about[:200]
         except (OSError, ValueError):
             return None

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gradwire.inside.program_protocol import Command, Taken, line_of
-from gradwire.inside.typed_protocol import Over, Passed, Rested, Screen, Typed, TypedEvent
+from gradwire.inside.typed_protocol import Over, Passed, Rested, Typed, TypedEvent, WindowOutput
+from gradwire.programs.clock_pace import Person
 from gradwire.programs.keyboard import LineReader
-from gradwire.programs.pace import Person
-from gradwire.programs.windows import Windows
-from gradwire.vm.session import Session
+from gradwire.programs.windows import CommandWindows
+from gradwire.vm.session import JobSession
 
 Following = Callable[[Callable[[], bool]], bool]
 """Hears the job until something is so; whether it is over for good."""
@@ -19,7 +19,7 @@ Following = Callable[[Callable[[], bool]], bool]
 class Talk:
     """Commands to a job, and whether it rests. running: its session, which may be stopped."""
 
-    def __init__(self, running: Session) -> None:
+    def __init__(self, running: JobSession) -> None:
         self._running = running
         self._sent_count, self._heard_count = 0, -1
         #: The person who types; None before anybody could.
@@ -38,13 +38,15 @@ class Talk:
         """Whether the job has received all commands, and waits for the next."""
         return self._heard_count == self._sent_count
 
-    def take(self, event: TypedEvent, windows: Windows, interrupted: Callable[[], bool], *, reads_lines: bool) -> None:
+    def take(
+        self, event: TypedEvent, windows: CommandWindows, interrupted: Callable[[], bool], *, reads_lines: bool
+    ) -> None:
         """Handles events about windows and the clock. interrupted: whether Ctrl-C was pressed meanwhile. reads_lines:
         whether typed lines go to a script."""
         match event:
             case Rested(heard=heard):
                 self._heard_count = heard
-            case Screen(window=window, data=data):
+            case WindowOutput(window=window, data=data):
                 windows.show(window, data)
             case Over(window=window):
                 windows.end(window)
@@ -56,7 +58,7 @@ class Talk:
                     )
                 self._running.answer(line_of(Taken() if typed is None else Typed(typed)))
 
-    def line(self, read: Callable[[], bytes], windows: Windows, follow: Following) -> bytes:
+    def line(self, read: Callable[[], bytes], windows: CommandWindows, follow: Following) -> bytes:
         """A line that a person is asked for, while the kernel is stopped, or while commands run in windows. Raises
         KeyboardInterrupt for Ctrl-C; gives nothing if the job is over before."""
         if not windows:
@@ -68,7 +70,7 @@ class Talk:
         finally:
             self.is_read_by_copy = False
 
-    def _line_of_copy(self, read: Callable[[], bytes], windows: Windows, follow: Following) -> bytes:
+    def _line_of_copy(self, read: Callable[[], bytes], windows: CommandWindows, follow: Following) -> bytes:
         reader = LineReader(read, windows)
         try:
             while not reader.has_ended:

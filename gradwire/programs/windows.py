@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from gradwire.inside.typed_protocol import Keys, Open, Opening, Resized, Shut, Size, WindowCommand
+from gradwire.inside.typed_protocol import Keys, Open, Opening, Resized, Shut, TerminalSize, WindowCommand
 from gradwire.typed_json import decoded
 from gradwire.vm.streaming import Watch
 
@@ -41,7 +41,7 @@ NAME_CHARACTERS = 64
 """A window's title shows no more of them."""
 
 
-class Said(msgspec.Struct, frozen=True):
+class WindowMessage(msgspec.Struct, frozen=True):
     """A line of window_terminal.py: its kind, and keys or a size."""
 
     window: int = 0
@@ -51,7 +51,7 @@ class Said(msgspec.Struct, frozen=True):
     data: bytes = b""
 
 
-class Way(NamedTuple):
+class WindowLauncher(NamedTuple):
     """A command that opens a window."""
 
     argv: list[str]
@@ -59,16 +59,16 @@ class Way(NamedTuple):
     tells_place: bool
 
 
-def way_to_open(name: str, client: list[str], environment: Mapping[str, str]) -> Way | None:
+def way_to_open(name: str, client: list[str], environment: Mapping[str, str]) -> WindowLauncher | None:
     """Command with which this machine opens a window for a node and runs a command in it; None if it cannot."""
     path = environment.get("PATH")
     # tmux first: whoever types sits there, and DISPLAY may be of a connection that has ended.
     if environment.get("TMUX") and (tmux := shutil.which("tmux", path=path)):
         # -d: the prompt keeps the keyboard. tmux may run what follows a # in a name.
         shown = ["-n", name.replace("#", "?"), "-P", "-F", "tmux window #{window_index}"]
-        return Way([tmux, "new-window", "-d", *shown, shlex.join(client)], tells_place=True)
+        return WindowLauncher([tmux, "new-window", "-d", *shown, shlex.join(client)], tells_place=True)
     if environment.get("DISPLAY") and (xterm := shutil.which("xterm", path=path)):
-        return Way([xterm, "-T", f"Node: {name}", "-e", *client], tells_place=False)
+        return WindowLauncher([xterm, "-T", f"Node: {name}", "-e", *client], tells_place=False)
     return None
 
 
@@ -81,7 +81,7 @@ class _Connection:
         self.window = 0
 
 
-class Windows:
+class CommandWindows:
     """All windows of a command.
 
     folder: where their socket lies. send: passes on what is done at one. environment: the caller's.
@@ -167,7 +167,7 @@ class Windows:
             self._listening.close()
         self._selector.close()
 
-    def _placed(self, way: Way) -> str:
+    def _placed(self, way: WindowLauncher) -> str:
         """Opens a window with a command that ends at once, and returns the place that it prints. Raises OSError or
         SubprocessError."""
         done = subprocess.run(
@@ -175,7 +175,7 @@ class Windows:
         )
         return done.stdout.strip()
 
-    def _started(self, way: Way, number: int, name: str) -> str:
+    def _started(self, way: WindowLauncher, number: int, name: str) -> str:
         """Opens a window with a program that runs for as long as the window is open, and returns its name. Raises
         OSError."""
         opener = subprocess.Popen(
@@ -226,13 +226,13 @@ class Windows:
             return
         for line in lines:
             try:
-                self._heed(connection, decoded(line, Said))
+                self._heed(connection, decoded(line, WindowMessage))
             except ValueError:
                 self._gone(connection)
                 return
 
-    def _heed(self, connection: _Connection, said: Said) -> None:
-        size = Size(said.rows, said.columns)
+    def _heed(self, connection: _Connection, said: WindowMessage) -> None:
+        size = TerminalSize(said.rows, said.columns)
         if connection.window:
             self._send(Keys(connection.window, said.data) if said.data else Resized(connection.window, size))
         elif said.window in self._wanted and said.window not in self._connections:

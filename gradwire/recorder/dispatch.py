@@ -45,7 +45,7 @@ OVERWRITES = ("copy_", "zero_", "fill_")
 CPU_ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
 
 
-class Recording(TorchDispatchMode):
+class DispatchRecording(TorchDispatchMode):
     """Records operations into a timeline. As a mode, it is entered once and never left."""
 
     supports_higher_order_operators = True

@@ -15,7 +15,7 @@ REFUSED = 3
 """Exit status of a process that may not be a rank."""
 
 
-class Groups:
+class ProcessGroups:
     """All process groups that the script makes, also those that this rank is not in: what other ranks do in theirs
     follows from them. They are numbered in the order in which they are made, and equal ones have one number."""
 

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from gradwire.recorder.dispatch import Recording
+from gradwire.recorder.dispatch import DispatchRecording
 from gradwire.recorder.left_files import FORMAT, VERSION, write_state, write_whole
-from gradwire.recorder.process_groups import Groups
+from gradwire.recorder.process_groups import ProcessGroups
 from gradwire.recorder.timeline import Timeline, excerpt, shapes, steady
 
 WORKERS = "a DataLoader's worker processes were left out: data is loaded in the script's own process"
@@ -25,14 +25,14 @@ PARTS = "no optimizer step: the calls, which repeat, were taken as so many equal
 COMPILED = "torch.compile was left out: operations are counted one by one, unfused"
 
 
-class Session:
+class RecordingSession:
     """The recording of one script at one rank."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._settings = settings
         self._timeline = Timeline()
-        self.recording = Recording(self._timeline, bool(settings["values"]))
-        self._groups = Groups(settings["rank"], settings["world"])
+        self.recording = DispatchRecording(self._timeline, bool(settings["values"]))
+        self._groups = ProcessGroups(settings["rank"], settings["world"])
         self._optimizer: Any = None
         self._moved_bytes = [0]
         self._ended = False

@@ -91,9 +91,9 @@ def _begin(settings: dict[str, Any]) -> None:
         process_groups.refuse_ranks(refuse)
         return
     from gradwire.recorder import cuda_as_cpu  # noqa: PLC0415
-    from gradwire.recorder.session import Session  # noqa: PLC0415
+    from gradwire.recorder.session import RecordingSession  # noqa: PLC0415
 
-    session = Session(settings)
+    session = RecordingSession(settings)
     cuda_as_cpu.redirect(session.recording.guess)
     session.begin(refuse)
     atexit.register(session.end)

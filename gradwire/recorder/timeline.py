@@ -26,7 +26,7 @@ NOTHING = -1
 
 
 @dataclass(frozen=True)
-class Origin:
+class MemoryOrigin:
     """The tasks that the content of some memory depends on."""
 
     #: Task that computed it.
@@ -35,21 +35,21 @@ class Origin:
     calls: frozenset[int] = frozenset()
 
 
-UNWRITTEN = Origin()
+UNWRITTEN = MemoryOrigin()
 
 
-def together(origins: Iterable[Origin]) -> Origin:
+def together(origins: Iterable[MemoryOrigin]) -> MemoryOrigin:
     """Returns the origin of content that is made of several contents."""
     computed, calls = NOTHING, UNWRITTEN.calls
     for origin in origins:
         computed = max(computed, origin.computed)
         if origin.calls:
             calls = calls | origin.calls
-    return Origin(computed, calls)
+    return MemoryOrigin(computed, calls)
 
 
 @dataclass
-class Task:
+class TimelineTask:
     """A computation, or a rank's part in a communication: `said` is what the file says of it."""
 
     said: dict[str, Any]
@@ -60,10 +60,10 @@ class Timeline:
     """The tasks of a rank. Memory is known by keys that the caller chooses, such as addresses of storages."""
 
     def __init__(self) -> None:
-        self.tasks: list[Task] = []
+        self.tasks: list[TimelineTask] = []
         #: Where each iteration ends, as a number of tasks.
         self.marks: list[int] = []
-        self._origin: dict[int, Origin] = {}
+        self._origin: dict[int, MemoryOrigin] = {}
         #: The computation to which more may be added.
         self._open = NOTHING
         self._last_computed = NOTHING
@@ -80,10 +80,12 @@ class Timeline:
         self.wait(reads)
         if self._open == NOTHING:
             before = {self._last_computed} - {NOTHING}
-            self._last_computed = self._open = self._add(Task({"kind": "compute", "flops": 0}, before | self._held))
+            self._last_computed = self._open = self._add(
+                TimelineTask({"kind": "compute", "flops": 0}, before | self._held)
+            )
             self._held = set()
         self.tasks[self._open].said["flops"] += flops
-        origin = Origin(self._open)
+        origin = MemoryOrigin(self._open)
         for key in writes:
             self._origin[key] = origin
 
@@ -112,8 +114,8 @@ class Timeline:
         if group is not None and "peer" not in said:
             after |= {self._last_of_group[group]} if group in self._last_of_group else set()
             self._last_of_group[group] = len(self.tasks)
-        number = self._add(Task(said, after))
-        origin = Origin(NOTHING, frozenset([number]))
+        number = self._add(TimelineTask(said, after))
+        origin = MemoryOrigin(NOTHING, frozenset([number]))
         for key in writes:
             self._origin[key] = origin
         if said["kind"] == "barrier":
@@ -142,7 +144,7 @@ class Timeline:
         for key in keys:
             self._origin.pop(key, None)
 
-    def _content(self, reads: Iterable[int]) -> Origin:
+    def _content(self, reads: Iterable[int]) -> MemoryOrigin:
         origin = self._origin
         return together([origin[key] for key in reads if key in origin])
 
@@ -160,7 +162,7 @@ class Timeline:
         self._waited |= tasks
         self._floor = set(self._held)
 
-    def _add(self, task: Task) -> int:
+    def _add(self, task: TimelineTask) -> int:
         self.tasks.append(task)
         return len(self.tasks) - 1
 
@@ -187,7 +189,7 @@ def shapes(timeline: Timeline, first: int, end: int) -> list[Any]:
     return [*(_shape(task) for task in tasks if task.said["kind"] != "compute"), flops]
 
 
-def _shape(task: Task) -> Any:
+def _shape(task: TimelineTask) -> Any:
     return sorted((name, str(value)) for name, value in task.said.items())
 
 

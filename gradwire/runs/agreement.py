@@ -22,7 +22,7 @@ from gradwire.analysis.agreement.short_windows import all_along, short_windows
 from gradwire.analysis.agreement.trials import SeenEffects, trials
 from gradwire.analysis.fluid.delays import delays_of
 from gradwire.analysis.fluid.ideal import LARGEST_PLAN_OPS, IdealRun, mean_s
-from gradwire.analysis.fluid.steady import Window
+from gradwire.analysis.fluid.steady import MeasuredIterations
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.job_times import logged_edges_s, measured_times_s, measured_windows
 from gradwire.analysis.logged import LoggedOps
@@ -38,7 +38,7 @@ from gradwire.network.fabric import Fabric
 from gradwire.network.path_delays import link_delays_s
 from gradwire.runs.compiling.ideal_times import rule_of
 from gradwire.runs.judged import JudgedRun, of_job
-from gradwire.runs.stored.files import fitting, reading, update
+from gradwire.runs.stored.run_files import fitting, reading, update
 from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import COMPLETION_FILE, LOG_FILE, StoredRun
 from gradwire.scenario.loading import Point
@@ -154,7 +154,7 @@ def _examine(stored: StoredRun, point: Point, ideal_s: float) -> Agreement:
     if reason := _without_looking(plan, fabric, point.section, record):
         return Agreement(Cause.NOT_EXAMINED, reason)
     built = built_fabric(fabric, [plan])
-    window, rule = Window(record.warmup, len(times_s)), rule_of(stored.task().sockets.unsent_bytes)
+    window, rule = MeasuredIterations(record.warmup, len(times_s)), rule_of(stored.task().sockets.unsent_bytes)
     run = IdealRun(plan, built, Spines(built).spine_of, window, rule)
     if plan.jobs:
         return _farthest(list(_examined_jobs(run, log, record)))

@@ -11,7 +11,7 @@ from gradwire.analysis.transfers import ideal_s, low_share, transfer_time_s
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.datatypes.wire.framing import Framing
 from gradwire.network.fabric import ETHERNET_HEADER_BYTES, IP_TCP_HEADER_BYTES, PREAMBLE_FCS_GAP_BYTES, Fabric
-from gradwire.runs.replay import Replayed, replay_plans
+from gradwire.runs.replay import ReplayedPlan, replay_plans
 from gradwire.vm.machines import Clock
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.patterns import (
@@ -117,7 +117,7 @@ def round_trips_s(fabric: Fabric) -> float:
     return ROUND_TRIPS * 2 * 2 * frame_bytes * 8 / fabric.rate_bps
 
 
-def _result(done: Replayed) -> PatternResult:
+def _result(done: ReplayedPlan) -> PatternResult:
     return PatternResult(transfer_time_s(done.plan, done.log, WARMUP), ideal_s(done.plan, done.fabric))
 
 

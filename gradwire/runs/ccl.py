@@ -18,11 +18,11 @@ from gradwire.network.fabric import Fabric
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.call_plan import compile_call, has_plan, ops_of
 from gradwire.workloads.engines.nccl.chooser import KINDS, RING, SHARED, Communicator, choose
-from gradwire.workloads.engines.nccl.duration import SOCKETS_S, Call, Network, duration_s
+from gradwire.workloads.engines.nccl.duration import SOCKETS_S, CallFacts, MachineNetwork, duration_s
+from gradwire.workloads.engines.nccl.efa_plugin import LEAST_MACHINES, Plugin, plugin_of
 from gradwire.workloads.engines.nccl.environment import TUNER, Environment, environment_of
 from gradwire.workloads.engines.nccl.pieces import divide
-from gradwire.workloads.engines.nccl.plugin import LEAST_MACHINES, Plugin, plugin_of
-from gradwire.workloads.engines.nccl.search import LINKS, Machine
+from gradwire.workloads.engines.nccl.search import LINKS, GpuMachine
 from gradwire.workloads.engines.nccl.tables import TAGS, Gpu, Version, name_of, version_of
 from gradwire.workloads.units import BYTE_RATE, DURATION, RATE, SIZE, Quantity
 
@@ -83,9 +83,9 @@ class Wires:
     crossing_s: float
     #: Largest rate of a machine each way, in bytes per second, with any NICs.
     machine_bytes_per_s: float = inf
-    #: Time that a host takes for each burst that leaves by a NIC (`Network`).
+    #: Time that a host takes for each burst that leaves by a NIC (`MachineNetwork`).
     burst_s: float = 0.0
-    #: Time that the word of an empty slot takes to the sender (`Network`).
+    #: Time that the word of an empty slot takes to the sender (`MachineNetwork`).
     back_s: float | None = None
 
     def fabric(self, machines: int, nic_payload: float | None = None, delay_s: float = 0.0) -> Fabric:
@@ -97,9 +97,9 @@ class Wires:
         return Fabric(hosts=fabric.hosts, rate_bps=rate_bps, mtu_bytes=self.mtu_bytes, delay_s=delay_s / 2)
 
     @property
-    def network(self) -> Network:
+    def network(self) -> MachineNetwork:
         """The network between machines with its rates in bytes of payload."""
-        return Network(
+        return MachineNetwork(
             nic_bytes_per_s=self.nic_bps / 8 * self.fabric(2).goodput_share(),
             crossing_s=self.crossing_s,
             machine_bytes_per_s=self.machine_bytes_per_s,
@@ -144,7 +144,7 @@ def row_of(comm: Communicator, wires: Wires, kind: Collective, size_bytes: int, 
         raise InputFault(f"{size_bytes} bytes: less than one element of {width} bytes for each rank")
     choice = choose(comm, kind, size)
     pieces = divide(comm, kind, choice.algorithm, choice.protocol, size)
-    call = Call(comm, wires.network, kind, choice, pieces, size)
+    call = CallFacts(comm, wires.network, kind, choice, pieces, size)
     time_s, by = _time(call, wires)
     return Row(
         size_bytes=size,
@@ -160,7 +160,7 @@ def row_of(comm: Communicator, wires: Wires, kind: Collective, size_bytes: int, 
     )
 
 
-def _time(call: Call, wires: Wires) -> tuple[float, str]:
+def _time(call: CallFacts, wires: Wires) -> tuple[float, str]:
     if call.comm.machines == 1:
         return duration_s(call), "NCCL's tables"
     # What trees share of NICs and links changes as they fill. Of rings, the closed form says the same as the engine.
@@ -169,7 +169,7 @@ def _time(call: Call, wires: Wires) -> tuple[float, str]:
     return duration_s(call), "closed form"
 
 
-def replayed_s(call: Call, wires: Wires) -> float:
+def replayed_s(call: CallFacts, wires: Wires) -> float:
     """Seconds that a call takes by the second engine. Raises InputFault if it has no plan, or one that is too
     large."""
     fabric = wires.fabric(call.comm.machines, call.nic_payload, call.crossing_s)
@@ -221,7 +221,7 @@ def sizes_of(text: str) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Expectation:
+class ExpectedBusbw:
     """A busbw that a size must reach."""
 
     text: str
@@ -240,7 +240,7 @@ class Expectation:
         return row.bus_bytes_per_s >= self.bound_bytes_per_s
 
 
-def expectations_of(texts: Sequence[str]) -> list[Expectation]:
+def expectations_of(texts: Sequence[str]) -> list[ExpectedBusbw]:
     """Parses texts of `--expect`, such as 1GiB=350GB/s:5%. Raises InputFault."""
     if len(texts) > MOST_EXPECTATIONS:
         raise InputFault(f"{len(texts)} expectations: at most {MOST_EXPECTATIONS}")
@@ -254,12 +254,12 @@ def expectations_of(texts: Sequence[str]) -> list[Expectation]:
             raise InputFault(f"--expect {text}: {error}") from None
         if match is None or rate <= 0 or not 0 <= tolerance < 1:
             raise InputFault(f"--expect {text}: must be SIZE=BUSBW or SIZE=BUSBW:TOLERANCE, such as 1GiB=350GB/s:5%")
-        found.append(Expectation(text, size_of(match["size"]), rate, tolerance))
+        found.append(ExpectedBusbw(text, size_of(match["size"]), rate, tolerance))
     return found
 
 
 @dataclass(frozen=True)
-class Given:
+class CclOptions:
     """Options as they were written."""
 
     machines: int
@@ -283,7 +283,7 @@ class Given:
     plugin: str | None = None
 
 
-def set_up(given: Given) -> tuple[Communicator, Wires, list[str]]:
+def set_up(given: CclOptions) -> tuple[Communicator, Wires, list[str]]:
     """The machines, the network, and notes for the reader. Raises InputFault for options that are wrong or
     impossible."""
     for option, value, known in (
@@ -297,7 +297,7 @@ def set_up(given: Given) -> tuple[Communicator, Wires, list[str]]:
         raise InputFault("--machines 1 --gpus 1: a collective needs two GPUs or more")
     version, gpu, transport = version_of(given.version), GPUS[given.gpu], TRANSPORTS[given.transport]
     nic_bps = _parsed("--nic", given.nic, RATE)
-    machine = Machine(
+    machine = GpuMachine(
         gpus=given.gpus,
         gpu=gpu,
         nics=given.nics,
@@ -328,7 +328,7 @@ def set_up(given: Given) -> tuple[Communicator, Wires, list[str]]:
     return comm, wires, _notes(given, comm)
 
 
-def _plugin(given: Given, version: Version, gpu: Gpu, environment: Environment) -> Plugin | None:
+def _plugin(given: CclOptions, version: Version, gpu: Gpu, environment: Environment) -> Plugin | None:
     if given.transport != "efa":
         if given.plugin is not None:
             raise InputFault(f"--plugin {given.plugin}: is for --transport efa, which NCCL has by a plugin alone")
@@ -353,7 +353,7 @@ def _variables(texts: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _notes(given: Given, comm: Communicator) -> list[str]:
+def _notes(given: CclOptions, comm: Communicator) -> list[str]:
     searched, transport = comm.searched, TRANSPORTS[given.transport]
     notes = [
         f"NCCL {name_of(comm.version)} ({TAGS[comm.version]}), {comm.machines} x {comm.gpus} {given.gpu}, "

@@ -16,7 +16,7 @@ from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog
 from gradwire.faults import InternalFault
 from gradwire.named_code import COMMAND_LINE, permit
-from gradwire.runs.ccl import TYPES, Given, Row, Wires, set_up
+from gradwire.runs.ccl import TYPES, CclOptions, Row, Wires, set_up
 from gradwire.workloads.engines.collectives.schedule import PER_MEMBER
 from gradwire.workloads.engines.nccl.chooser import choose
 from gradwire.workloads.engines.nccl.duration import BURST_BYTES
@@ -50,7 +50,7 @@ MOST_MESSAGES = 200_000
 """Largest number of messages of a row's plan."""
 
 
-def why_not(given: Given, row: Row) -> str:
+def why_not(given: CclOptions, row: Row) -> str:
     """Why a row is not run as packets; "" where it is."""
     if given.machines == 1:
         return "one machine has no network"
@@ -67,7 +67,7 @@ def why_not(given: Given, row: Row) -> str:
     return "packets go as NCCL chooses without the plugin, which takes something else here" if is_other else ""
 
 
-def _is_chosen_without_plugin(given: Given, row: Row) -> bool:
+def _is_chosen_without_plugin(given: CclOptions, row: Row) -> bool:
     comm, _, _ = set_up(replace(given, transport="rdma", plugin=None))
     choice = choose(comm, row.kind, row.size_bytes)
     pieces = divide(comm, row.kind, choice.algorithm, choice.protocol, row.size_bytes)
@@ -75,7 +75,7 @@ def _is_chosen_without_plugin(given: Given, row: Row) -> bool:
     return taken == (row.algorithm, row.protocol, row.channels, row.chunk_bytes)
 
 
-def scenario_of(given: Given, wires: Wires, rows: Sequence[Row]) -> dict[str, Any]:
+def scenario_of(given: CclOptions, wires: Wires, rows: Sequence[Row]) -> dict[str, Any]:
     """The rows as a scenario of single calls, one after the other without a barrier, as nccl-tests time them."""
     kind = rows[0].kind
     per_member = {row.size_bytes: row.size_bytes // row.ranks if kind in PER_MEMBER else row.size_bytes for row in rows}
@@ -140,7 +140,7 @@ def _line_bps(wires: Wires) -> float:
 
 
 @dataclass(frozen=True)
-class Packets:
+class PacketResult:
     """The result of a row that was run as packets."""
 
     #: Time of the row; None if it was not run, or the run is not a result.
@@ -149,7 +149,7 @@ class Packets:
     verdict: str
 
 
-def read_points(folder: Path, rows: Sequence[Row]) -> dict[int, Packets]:
+def read_points(folder: Path, rows: Sequence[Row]) -> dict[int, PacketResult]:
     """The rows of a run folder by their size, in the order in which they were swept."""
     records = read_csv(folder / "points.csv")
     if len(records) != len(rows):
@@ -157,5 +157,5 @@ def read_points(folder: Path, rows: Sequence[Row]) -> dict[int, Packets]:
     found = {}
     for row, record in zip(rows, records, strict=True):
         verdict = record["verdict"]
-        found[row.size_bytes] = Packets(float(record["iteration_time_s"]) if verdict == VALID else None, verdict)
+        found[row.size_bytes] = PacketResult(float(record["iteration_time_s"]) if verdict == VALID else None, verdict)
     return found

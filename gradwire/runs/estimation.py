@@ -9,8 +9,8 @@ from functools import partial
 
 from gradwire.analysis.bounds import Bounds, bounds
 from gradwire.analysis.fluid.estimate import FluidTimes, SendEnds
-from gradwire.datatypes.job_plans import plan_of_job
 from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.plan_of_job import plan_of_job
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
 from gradwire.runs.compiling.by_class import classes_or_plans

@@ -2,7 +2,7 @@
 will wait.
 
 The constants are rough. A machine may be twice as fast or as slow as the one that they were measured on, which
-`Expectation` learns from the points that have ended.
+`TimeLeft` learns from the points that have ended.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _by_python(planned: Planned) -> bool:
     )
 
 
-class Expectation:
+class TimeLeft:
     """Time left of several runs, by their expected times and the times of those that have ended."""
 
     def __init__(self, runs: Sequence[Planned], jobs: int) -> None:
@@ -100,7 +100,7 @@ def announcement(runs: Sequence[Planned], jobs: int) -> str:
     memory_mb = max(run.memory_mb for run in runs)
     points = f"{_points(len(runs))} to run, {max(1, min(jobs, len(runs)))} at a time"
     if longest_s:
-        points += f": about {in_words(Expectation(runs, jobs).left_s())} (the longest {in_words(longest_s)})"
+        points += f": about {in_words(TimeLeft(runs, jobs).left_s())} (the longest {in_words(longest_s)})"
     return f"{points}, with up to {memory_mb:,} MiB of memory each"
 
 

@@ -19,7 +19,7 @@ from gradwire.analysis.agreement.causes import Agreement
 from gradwire.analysis.agreement.short_windows import WindowUse, window_use
 from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.paths import SpineOf
-from gradwire.analysis.fluid.steady import Window, window_times_s
+from gradwire.analysis.fluid.steady import MeasuredIterations, window_times_s
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.job_times import logged_edges_s, measured_times_s, measured_windows
 from gradwire.analysis.packets.captures import write_dissector
@@ -40,19 +40,19 @@ from gradwire.programs.commands import started_beside
 from gradwire.programs.reported import reported
 from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runs.compiling.job_plans import job_times
-from gradwire.runs.stored.files import read_message, reading
+from gradwire.runs.stored.run_files import read_message, reading
 from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import (
     ITERATIONS_FILE,
     VERDICT_FILE,
     Completion,
-    Speed,
+    RunSpeed,
     StoredRun,
 )
 from gradwire.scenario.loading import Point, ScenarioPoint
 
 
-class Result(Protocol):
+class JudgedResult(Protocol):
     """The result of a point: a row of points.csv."""
 
     @property
@@ -73,7 +73,7 @@ class Result(Protocol):
 
 
 P_co = TypeVar("P_co", bound=ScenarioPoint, default=Point, covariant=True)
-R_co = TypeVar("R_co", bound=Result, default=PointResult, covariant=True)
+R_co = TypeVar("R_co", bound=JudgedResult, default=PointResult, covariant=True)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class JudgedRun(Generic[P_co, R_co]):
     #: Iterations at the beginning that are not measured.
     warmup: int = 0
     #: Windows of the tries before, whose iterations were not steady.
-    unsteady: tuple[Window, ...] = ()
+    unsteady: tuple[MeasuredIterations, ...] = ()
     #: Figures that programs reported.
     figures: tuple[FigureRow, ...] = ()
     #: Whether it ran before and was not run now.
@@ -128,7 +128,7 @@ class JudgedRun(Generic[P_co, R_co]):
         return self.result.valid
 
     @property
-    def speed(self) -> Speed | None:
+    def speed(self) -> RunSpeed | None:
         """Speed of the run in wall time; None if it did not come to its end."""
         return self.completion.speed if self.completion else None
 
@@ -189,7 +189,7 @@ def window_use_of(stored: StoredRun, plan: Plan, record: PointRecord) -> WindowU
         return None
     built, task = stored.built_fabric(), stored.task()
     rule = rule_of(task.sockets.unsent_bytes)
-    window = Window(record.warmup, record.iterations - record.warmup)
+    window = MeasuredIterations(record.warmup, record.iterations - record.warmup)
     return window_use(IdealRun(plan, built, Spines(built).spine_of, window, rule), record)
 
 
@@ -249,7 +249,7 @@ def judge_plan_run(stored: StoredRun, point: Point, completion: Completion) -> J
     circumstances = replace(_circumstances(stored, point, fabric, plan, record), programs=programs)
     verdict = judge(plan, fabric, log, record, stored.captures(fabric, record), ideal, circumstances=circumstances)
     result = point_result(point.parameters, plan, fabric, log, record, verdict, completion.speed.total_s)
-    window = Window(record.warmup, record.iterations - record.warmup)
+    window = MeasuredIterations(record.warmup, record.iterations - record.warmup)
     result = replace(result, fluid_time_s=float(window_times_s(ideal, window).mean()))
     return JudgedRun(
         point=point,
@@ -262,7 +262,7 @@ def judge_plan_run(stored: StoredRun, point: Point, completion: Completion) -> J
         compute_s=plan.compute_s,
         iteration_times_s=tuple(iteration_times_s(plan, log, record.iterations).tolist()),
         warmup=record.warmup,
-        unsteady=tuple(Window(*tried) for tried in completion.unsteady),
+        unsteady=tuple(MeasuredIterations(*tried) for tried in completion.unsteady),
         figures=figures,
     )
 

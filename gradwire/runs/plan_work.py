@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from gradwire.agents.connections import DCQCN, SocketOptions
-from gradwire.analysis.fluid.steady import Window
+from gradwire.analysis.fluid.steady import MeasuredIterations
 from gradwire.analysis.point_frames import points_frame, write_points_csv
 from gradwire.analysis.points import PointResult, pool_seeds
 from gradwire.analysis.printed import check_cells
@@ -28,7 +28,7 @@ from gradwire.programs.commands import write_programs
 from gradwire.runs.agreement import compared
 from gradwire.runs.comparing.whole import estimate_whole, ranking_of
 from gradwire.runs.compiling.many_points import cores
-from gradwire.runs.executing.executor import OUTPUT_FILE, Ended, Executor, MachineWatcher
+from gradwire.runs.executing.executor import OUTPUT_FILE, Executor, MachineEnd, MachineWatcher
 from gradwire.runs.expected_cost import warnings
 from gradwire.runs.judged import JudgedRun, by_job, failed_plan_run, judge_plan_run
 from gradwire.runs.longer_window import MOST_ITERATIONS, longer_window
@@ -43,7 +43,7 @@ from gradwire.runs.planned import (
 )
 from gradwire.runs.reporting import printed_cells, with_own_values, write_report
 from gradwire.runs.screen import Screen
-from gradwire.runs.stored.stored_run import LOG_FILE, RECORD_FILE, Completion, Speed, StoredRun
+from gradwire.runs.stored.stored_run import LOG_FILE, RECORD_FILE, Completion, RunSpeed, StoredRun
 from gradwire.runs.work import Work
 from gradwire.scenario.contenders import PARTIAL, is_random
 from gradwire.scenario.definitions.controller_files import controller_text
@@ -168,10 +168,10 @@ class PlanWork(Work[Point, PlannedRun, PointResult]):
         return points_table(pooled, compare_printed(pooled, printed_cells(scenario)), scenario.labels)
 
 
-def _speed(planned: PlannedRun, ended: Ended) -> Speed:
+def _speed(planned: PlannedRun, ended: MachineEnd) -> RunSpeed:
     plan = planned.plans[ended.chosen]
     payload_bytes = int(plan.ops.size_bytes[plan.is_remote()].sum()) * planned.iterations
-    return Speed(ended.first_byte_s, ended.replay_s, payload_bytes, ended.total_s)
+    return RunSpeed(ended.first_byte_s, ended.replay_s, payload_bytes, ended.total_s)
 
 
 def _write_task(planned: PlannedRun) -> None:
@@ -242,4 +242,4 @@ def lengthened(planned: PlannedRun, judged: JudgedRun) -> PlannedRun | None:
         return None
     most = min(MOST_ITERATIONS, most_iterations(planned.point, planned.plans, planned.clock))
     longer = longer_window(judged.iteration_times_s, judged.warmup, most)
-    return replace(planned, window=Window(*longer)) if longer else None
+    return replace(planned, window=MeasuredIterations(*longer)) if longer else None

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from gradwire.analysis.fluid.estimate import SendEnds
-from gradwire.analysis.fluid.steady import Window, steady_window
+from gradwire.analysis.fluid.steady import MeasuredIterations, steady_window
 from gradwire.analysis.verdict.condition_checks import Divided
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.faults import InputFault
@@ -28,11 +28,11 @@ from gradwire.programs.commands import named_files, refuse_wrong_commands, start
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, read_text
 from gradwire.runs.compiling.checked_plans import check_once
-from gradwire.runs.compiling.division import UNDIVIDED, Division, division_for, forced_division
 from gradwire.runs.compiling.ideal_times import fluid_digest, ideal_times, rule_of
 from gradwire.runs.compiling.job_plans import traces_of_jobs
 from gradwire.runs.compiling.many_points import SharedPlans, sharing_key, side_by_side
 from gradwire.runs.compiling.part_of_job import compiled_part, plans_to_check
+from gradwire.runs.compiling.scale_division import UNDIVIDED, ScaleDivision, division_for, forced_division
 from gradwire.runs.stored.run_folder import folder_name
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.scenario.loading import Point, origin_named
@@ -68,11 +68,11 @@ class PlannedRun:
     folder: Path
     clock: Clock
     #: Number of iterations that are dropped, and number of those that are measured.
-    window: Window
+    window: MeasuredIterations
     #: Hash of everything that decides the result.
     key: str
     #: Division of bytes and rates on the virtual clock, for run.fidelity or because it does not carry more.
-    division: Division = UNDIVIDED
+    division: ScaleDivision = UNDIVIDED
     #: Bytes of a connection that may wait unsent when a SEND ends; None: it ends when it has left the host.
     unsent_bytes: int | None = None
 
@@ -252,7 +252,7 @@ def plan_run(
     return planned
 
 
-def _wanted_division(point: Point, compiled: Compiled, clock: Clock, rule: SendEnds) -> Division:
+def _wanted_division(point: Point, compiled: Compiled, clock: Clock, rule: SendEnds) -> ScaleDivision:
     """Division of bytes and rates for run.fidelity. Raises InputFault on the wall clock, which has its own scale."""
     fidelity = point.section.run.fidelity
     if fidelity is None:
@@ -273,7 +273,7 @@ def _wanted_division(point: Point, compiled: Compiled, clock: Clock, rule: SendE
     return division_for(compiled.plans, compiled.fabric, rule, fidelity)
 
 
-def _window(section: PointSection, fabric: Fabric, plans: Mapping[str, Plan], rule: SendEnds) -> Window:
+def _window(section: PointSection, fabric: Fabric, plans: Mapping[str, Plan], rule: SendEnds) -> MeasuredIterations:
     """The iterations to measure: of several candidates, those of the one that takes longest to become steady.
 
     A plan that does not become steady on the ideal network either is measured after one iteration, and again after
@@ -281,15 +281,15 @@ def _window(section: PointSection, fabric: Fabric, plans: Mapping[str, Plan], ru
     """
     run = section.run
     if isinstance(run.warmup, int):
-        return Window(run.warmup, run.iterations)
+        return MeasuredIterations(run.warmup, run.iterations)
     windows = [steady_window(ideal_times(plan, fabric, rule), run.iterations) for plan in plans.values()]
-    first = Window(1, run.iterations)
+    first = MeasuredIterations(1, run.iterations)
     found = max((window for window in windows if window), key=lambda window: window.end, default=first)
     # What jobs drift apart by is not measured.
     return replace(found, iterations=found.iterations + any(plan.jobs for plan in plans.values()))
 
 
-def _refuse_large_logs(point: Point, plans: Mapping[str, Plan], clock: Clock, window: Window) -> None:
+def _refuse_large_logs(point: Point, plans: Mapping[str, Plan], clock: Clock, window: MeasuredIterations) -> None:
     """Raises InputFault if the agents' logs of all iterations would not fit in the machine's memory."""
     run, most = point.section.run, most_iterations(point, plans, clock)
     if window.end <= most:
@@ -370,7 +370,7 @@ def _key(
     fabric: Fabric,
     plans: Mapping[str, Plan],
     clock: Clock,
-    window: Window,
+    window: MeasuredIterations,
     unsent_bytes: int | None,
 ) -> str:
     decisive: dict[str, Any] = {

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gradwire.analysis.fluid.steady import Window
+from gradwire.analysis.fluid.steady import MeasuredIterations
 from gradwire.network.fabric import Fabric
 from gradwire.programs.commands import named_files, refuse_wrong_commands, started, told
 from gradwire.programs.cpu_time import charged_cpu_time
@@ -37,7 +37,7 @@ class PlannedPrograms:
     cost_bytes = iteration_bytes = iteration_messages = 0
     #: They have none.
     iterations = 0
-    window = Window(0, 0)
+    window = MeasuredIterations(0, 0)
 
     @property
     def fabric(self) -> Fabric:

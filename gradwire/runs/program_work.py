@@ -24,16 +24,23 @@ from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
 from gradwire.inside.program_protocol import how_it_ended, output_file, place_name
 from gradwire.network.fabric import Fabric
-from gradwire.programs.execution import SUMMARY_FILE, Request, Summary, execute, kernel_warnings, root_warnings
+from gradwire.programs.execution import (
+    SUMMARY_FILE,
+    JobRequest,
+    ProgramRunSummary,
+    execute,
+    kernel_warnings,
+    root_warnings,
+)
 from gradwire.programs.reported import network_state, reported
 from gradwire.runs.executing.executor import Executor, LocalPool, MachineWatcher
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned_programs import PlannedPrograms, plan_programs
 from gradwire.runs.reporting import stop_notes
 from gradwire.runs.screen import Screen
-from gradwire.runs.stored.files import read_message, reading, refuse_changed
 from gradwire.runs.stored.network_soundness import refuse_unsound_counts, refuse_unsound_state
 from gradwire.runs.stored.provenance import facts, provenance
+from gradwire.runs.stored.run_files import read_message, reading, refuse_changed
 from gradwire.runs.stored.run_folder import stored_clock
 from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import Completion, StoredRun
@@ -73,11 +80,11 @@ def judge_program_run(stored: StoredRun[ProgramPoint], point: ProgramPoint, comp
     return JudgedRun(point, stored, fabric, result, verdict, completion, figures=rows)
 
 
-def read_summary(stored: StoredRun[ProgramPoint], point: ProgramPoint) -> Summary:
+def read_summary(stored: StoredRun[ProgramPoint], point: ProgramPoint) -> ProgramRunSummary:
     """Reads the summary of a run of programs. Raises InputFault for a file that cannot be read."""
     path = stored.folder / SUMMARY_FILE
     with reading(path):
-        summary = read_message(path, Summary)
+        summary = read_message(path, ProgramRunSummary)
         refuse_changed(path)
         refuse_unsound(summary, point.faults, point.fabric)
         names = point.fabric.host_names()
@@ -96,7 +103,7 @@ def failed_program_run(
     )
 
 
-def refuse_unsound(summary: Summary, faults: Sequence[PlannedFault], fabric: Fabric) -> None:
+def refuse_unsound(summary: ProgramRunSummary, faults: Sequence[PlannedFault], fabric: Fabric) -> None:
     """Raises ValueError for numbers that no run of programs on this network has, and for faults that its scenario does not
     have."""
     for record in summary.report.faults:
@@ -117,7 +124,7 @@ def refuse_unsound(summary: Summary, faults: Sequence[PlannedFault], fabric: Fab
 
 
 def _programs_state(
-    point: ProgramPoint, folder: Path, summary: Summary, rows: int, unreadable: Sequence[str]
+    point: ProgramPoint, folder: Path, summary: ProgramRunSummary, rows: int, unreadable: Sequence[str]
 ) -> ProgramsState:
     """How the programs ended. Every program starts, every one that is to end by itself does, and none fails."""
     late = [name for name, program in point.section.program.items() if program.start > summary.report.duration_s]
@@ -126,7 +133,7 @@ def _programs_state(
     return ProgramsState(len(summary.statuses), failed, missing, rows=rows, unreadable=unreadable)
 
 
-def _how_one_failed(folder: Path, summary: Summary) -> str:
+def _how_one_failed(folder: Path, summary: ProgramRunSummary) -> str:
     """How the program failed that ended the others, where its errors are, and what may help."""
     errors = output_file(folder, summary.failed, 2)
     said = f"{summary.failed} {how_it_ended(summary.exit_status)}"
@@ -264,9 +271,9 @@ def _pause_notes(runs: Sequence[ProgramJudgedRun]) -> list[str]:
     return [f"{run.label}: {line}" for run in runs for line in run.result.pauses]
 
 
-def _request(planned: PlannedPrograms, cpu: int, stop: threading.Event) -> Request:
+def _request(planned: PlannedPrograms, cpu: int, stop: threading.Event) -> JobRequest:
     section, folder, fabric = planned.point.section, planned.folder, planned.fabric
-    return Request(
+    return JobRequest(
         fabric=fabric,
         programs=planned.started,
         memory_mb=section.run.memory_mb,

@@ -9,17 +9,17 @@ from typing import Any
 
 import msgspec
 
-from gradwire.analysis.packets.capture_files import Packets, read_capture
+from gradwire.analysis.packets.capture_files import CapturedPackets, read_capture
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.datatypes.pauses import PAUSES_FILE, PauseEvents
 from gradwire.datatypes.records import CAPTURE_FOLDER
 from gradwire.faults import InputFault
 from gradwire.inside.program_protocol import TASK_FILE
 from gradwire.network.fabric import Fabric
-from gradwire.programs.execution import SUMMARY_FILE, Summary
+from gradwire.programs.execution import SUMMARY_FILE, ProgramRunSummary
 from gradwire.runs.program_work import judge_program_run, read_summary, refuse_unsound
-from gradwire.runs.stored.files import fitting, read_message, reading
 from gradwire.runs.stored.network_soundness import refuse_unsound_pauses
+from gradwire.runs.stored.run_files import fitting, read_message, reading
 from gradwire.runs.stored.run_folder import RUNS, SCENARIO_FILE, named_programs, named_run
 from gradwire.runs.stored.soundness import sound_fabric
 from gradwire.runs.stored.stored_run import Completion, StoredRun
@@ -48,11 +48,11 @@ class Executed:
         """Name of the folder."""
         return self.folder.resolve().name
 
-    def summary(self) -> Summary:
+    def summary(self) -> ProgramRunSummary:
         """Reads the summary of the programs' run. Raises InputFault for a file that cannot be read."""
         path, fabric = self.folder / SUMMARY_FILE, self.fabric()
         with reading(path, REMEDY):
-            summary = read_message(path, Summary)
+            summary = read_message(path, ProgramRunSummary)
             refuse_unsound(summary, (), fabric)
         return summary
 
@@ -65,7 +65,7 @@ class Executed:
         with reading(path, REMEDY):
             return sound_fabric(read_message(path, _Task).fabric)
 
-    def captures(self) -> dict[str, Packets]:
+    def captures(self) -> dict[str, CapturedPackets]:
         """Reads the captured packets of each port. Raises InputFault where nothing was captured, or too much to be shown."""
         fabric = self.fabric()
         ports = {port.interface for port, _ in fabric.ports()}
@@ -76,7 +76,7 @@ class Executed:
                 f"{self.folder}: holds no captured packets, of which the trace of a `gradwire exec` consists; run it again with "
                 "--capture h1, or all"
             )
-        captures: dict[str, Packets] = {}
+        captures: dict[str, CapturedPackets] = {}
         count = 0
         for file in files:
             captures[file.stem] = read_capture(file, fabric.mtu_bytes, start_ns=0).packets
@@ -107,7 +107,7 @@ class RanPoint:
         """The point in a few words."""
         return self.stored.label
 
-    def summary(self) -> Summary:
+    def summary(self) -> ProgramRunSummary:
         """Reads the summary of the programs' run. Raises InputFault for a file that cannot be read."""
         with fitting(self.folder):
             return read_summary(self.stored, self.point)

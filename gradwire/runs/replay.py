@@ -39,7 +39,7 @@ DEFAULT_SOCKETS = SocketOptions(LEAST_BUFFER_BYTES, unsent_bytes=None)
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayedPlan:
     """A replayed plan and its results."""
 
     #: The plan as it was replayed, scaled on the wall clock.
@@ -81,7 +81,7 @@ def replay_plans(
     sockets: SocketOptions = DEFAULT_SOCKETS,
     reads: Reads = NOTHING_READ,
     on_plan: Callable[[str], None] = lambda _: None,
-) -> dict[str, Replayed]:
+) -> dict[str, ReplayedPlan]:
     """Replays each plan for `iterations`; `on_plan` hears the name of each plan that is done. Raises a Fault of the
     machine."""
     clock = clock or Clock()
@@ -137,10 +137,10 @@ class _Output:
         return self._fault or "\n".join(self._last_lines)
 
 
-def _replayed(plan: Plan, fabric: Fabric, folder: Path, number: int) -> Replayed:
+def _replayed(plan: Plan, fabric: Fabric, folder: Path, number: int) -> ReplayedPlan:
     note = read_json(folder / note_file(number), ReplayNote)
     queues = folder / queues_file(number)
-    return Replayed(
+    return ReplayedPlan(
         plan,
         fabric,
         OpLog.load(folder / log_file(number)),

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from gradwire.analysis.cells import PrintedCell, cells_of_claims
 from gradwire.analysis.congestion_report import congestion_lines
-from gradwire.analysis.fluid.steady import Window
+from gradwire.analysis.fluid.steady import MeasuredIterations
 from gradwire.analysis.iterations import fault_lines, iteration_ends_ns
 from gradwire.analysis.job_times import logged_edges_s
 from gradwire.analysis.link_loads import has_choices
 from gradwire.analysis.parameters import fits
 from gradwire.analysis.point_frames import points_frame, write_frame, write_points_csv, write_points_parquet
+from gradwire.analysis.printed_cells import PrintedCell, cells_of_claims
 from gradwire.analysis.program_results import frame_of_figures
 from gradwire.analysis.report.program_report import FIGURES_FILE
 from gradwire.analysis.report.report import Background, PointDetails, Presentation, Results, report
@@ -47,8 +47,8 @@ from gradwire.runs.compiling.part_of_job import PART_NOTE
 from gradwire.runs.executing.executor import OUTPUT_FILE
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.stored.explanation import explain
-from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.provenance import facts, provenance
+from gradwire.runs.stored.run_files import fitting
 from gradwire.runs.stored.run_folder import CLOCK_FILE, stored_clock
 from gradwire.runs.stored.settings_in_words import COST_UNITS, as_recorded, settings_of
 from gradwire.runs.stored.spines import find_loaded_lines
@@ -279,7 +279,9 @@ def _division_notes(runs: Sequence[JudgedRun]) -> list[str]:
 def _window_notes(runs: Sequence[JudgedRun]) -> list[str]:
     """Notes on points that were measured after a longer warm-up, because their iterations were not steady."""
     return [
-        tell_later_window(run.label, run.unsteady, Window(run.warmup, len(run.iteration_times_s) - run.warmup))
+        tell_later_window(
+            run.label, run.unsteady, MeasuredIterations(run.warmup, len(run.iteration_times_s) - run.warmup)
+        )
         for run in runs
         if run.unsteady and run.result.valid
     ]

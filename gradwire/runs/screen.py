@@ -12,7 +12,7 @@ from typing_extensions import TypeVar, override
 
 from gradwire.inside.point_protocol import Event
 from gradwire.runs.executing.executor import MachineWatcher, Planned
-from gradwire.runs.expected_cost import Expectation
+from gradwire.runs.expected_cost import TimeLeft
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned import PlannedRun
 
@@ -54,7 +54,7 @@ class Screen(Protocol):
         """Hears, for this block, of the steps in which the virtual-time kernel is built."""
 
     def running(
-        self, points: int, expectation: Expectation, titles: Mapping[Path, str]
+        self, points: int, expectation: TimeLeft, titles: Mapping[Path, str]
     ) -> AbstractContextManager[Watcher[Any]]:
         """Hears, for this block, how so many points are getting on. titles: words before a point's label, by the
         point's folder, if points are of several scenarios."""
@@ -81,7 +81,7 @@ class Silent(Screen):
 
     @override
     def running(
-        self, points: int, expectation: Expectation, titles: Mapping[Path, str]
+        self, points: int, expectation: TimeLeft, titles: Mapping[Path, str]
     ) -> AbstractContextManager[Watcher[Any]]:
         return nullcontext(_Unheard())
 

@@ -50,7 +50,7 @@ class ChosenScale:
 
 
 @dataclass(frozen=True)
-class Trial:
+class ScaleTrial:
     """The result of one scale."""
 
     scale: int
@@ -85,10 +85,10 @@ def choose_scale(fabrics: Sequence[Fabric], measure: Measure | None = None) -> C
     measure = measure or carry
     fabric = max(fabrics, key=demand_bps)
     scale = _rounded(max(1.0, demand_bps(fabric) / FIRST_BPS))
-    trials: list[Trial] = []
+    trials: list[ScaleTrial] = []
     duration_s = GLANCE_S
     while fabric.rate_bps / scale >= LOWEST_HOST_BPS:
-        trial = Trial(scale, measure(scaled_fabric(fabric, scale), duration_s))
+        trial = ScaleTrial(scale, measure(scaled_fabric(fabric, scale), duration_s))
         trials.append(trial)
         if trial.holds and duration_s == HOLD_S:
             return ChosenScale(scale, _told(fabric, trials))
@@ -105,7 +105,7 @@ def choose_scale(fabrics: Sequence[Fabric], measure: Measure | None = None) -> C
     )
 
 
-def _told(fabric: Fabric, trials: Sequence[Trial]) -> str:
+def _told(fabric: Fabric, trials: Sequence[ScaleTrial]) -> str:
     last = trials[-1]
     before = list(dict.fromkeys(trial.scale for trial in trials if trial.scale != last.scale))
     tried = f"; {', '.join(map(str, before))} did not hold" if before else ""

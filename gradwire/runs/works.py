@@ -10,7 +10,7 @@ from gradwire.faults import InputFault
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.plan_work import PlanWork
 from gradwire.runs.program_work import ProgramWork
-from gradwire.runs.stored.files import fitting
+from gradwire.runs.stored.run_files import fitting
 from gradwire.runs.stored.run_folder import runs_of
 from gradwire.runs.stored.stored_run import COMPLETION_FILE, VERDICT_FILE, StoredRun
 from gradwire.runs.work import Work

@@ -31,7 +31,7 @@ largest scenario of a paper has 19,440."""
 
 
 @dataclass(frozen=True)
-class Part:
+class ScenarioPart:
     """A part of a scenario that gives values to points: the file's own tables, or one value of a sweep."""
 
     #: Goes before keys in messages: "", "sweep." or "cases.N.".
@@ -46,16 +46,16 @@ class Sweep:
 
     #: Values by dotted key. The first key varies slowest.
     values: Mapping[str, list[Any]]
-    #: Prefix of each key's place, as in `Part.prefix`.
+    #: Prefix of each key's place, as in `ScenarioPart.prefix`.
     prefixes: Mapping[str, str]
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[ScenarioPart]:
         """Every value by itself."""
         for key, values in self.values.items():
             for value in values:
                 document: dict[str, Any] = {}
                 merge_key(document, key, copy.deepcopy(value))
-                yield Part(self.prefixes[key], document)
+                yield ScenarioPart(self.prefixes[key], document)
 
     def points(self, common: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
         """Every point's document, merged from `common` and swept values, and these values.
@@ -107,10 +107,10 @@ class Expansion(Generic[About, Tables]):
         self.file_defects += _empty_or_idle(self.about, self._sweeps) if self.about else []
 
     @cached_property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[ScenarioPart]:
         """All parts that give values to points."""
         swept = (part for sweep in self._sweeps for part in sweep.parts())
-        return [Part("", self.common), *swept]
+        return [ScenarioPart("", self.common), *swept]
 
     @cached_property
     def points(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:

@@ -171,7 +171,7 @@ def load_scenario(path: Path, settings: Sequence[str] = (), *, as_run: bool = Fa
     """
     with reading_budget(path):
         document = read_document(path, follow=not as_run)
-        return scenario_of_document(document, Origin.of_file(path, as_run=as_run), settings)
+        return scenario_of_document(document, ScenarioOrigin.of_file(path, as_run=as_run), settings)
 
 
 def _refuse_programs(document: Mapping[str, Any], origin: str) -> None:
@@ -190,7 +190,7 @@ def scenario_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> Sce
     does not have, such as None.
     """
     document = toml_content(content)
-    return scenario_of_document(document, Origin.given(document), settings)
+    return scenario_of_document(document, ScenarioOrigin.given(document), settings)
 
 
 def toml_content(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -213,7 +213,7 @@ def name_of_title(document: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
-class Origin:
+class ScenarioOrigin:
     """The origin of a scenario's content."""
 
     #: For messages.
@@ -227,18 +227,18 @@ class Origin:
     code: NamedBy = RUN_FOLDER
 
     @classmethod
-    def of_file(cls, path: Path, *, as_run: bool = False) -> Origin:
+    def of_file(cls, path: Path, *, as_run: bool = False) -> ScenarioOrigin:
         """Origin of a file's content. as_run: whether it is the copy in a run folder."""
         folder, code = (None, RUN_FOLDER) if as_run else (path.parent, named_by_scenario(path))
         return cls(str(path), path.stem, folder, code)
 
     @classmethod
-    def given(cls, document: Mapping[str, Any]) -> Origin:
+    def given(cls, document: Mapping[str, Any]) -> ScenarioOrigin:
         """Origin of content that is not in a file. Its name is made of the title."""
         return cls(GIVEN, name_of_title(document), Path(), NamedBy(GIVEN, Path()))
 
 
-def scenario_of_document(document: dict[str, Any], origin: Origin, settings: Sequence[str] = ()) -> Scenario:
+def scenario_of_document(document: dict[str, Any], origin: ScenarioOrigin, settings: Sequence[str] = ()) -> Scenario:
     """Applies settings to a document of a scenario of plans and resolves it. Values that settings replace must be right
     as well.
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from gradwire.faults import InputFault
 from gradwire.scenario.definitions.conversion import catalogue_of
-from gradwire.scenario.expansion import Part
+from gradwire.scenario.expansion import ScenarioPart
 from gradwire.scenario.explanations import OPTIONS_KEY, option_defects, validated, value_at
 from gradwire.scenario.file_references import is_file
 from gradwire.scenario.sections.defined import DefinedSection
@@ -18,7 +18,7 @@ from gradwire.workloads.strategy import Strategy
 from gradwire.workloads.strategy_registry import strategy
 
 
-def name_defects(parts: Sequence[Part], points: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def name_defects(parts: Sequence[ScenarioPart], points: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yields a line for every name that does not exist, and every option that its strategy does not take.
 
     points: the documents of all points, sweeps merged in. Files that could not be read are reported elsewhere.
@@ -29,7 +29,7 @@ def name_defects(parts: Sequence[Part], points: Sequence[Mapping[str, Any]]) -> 
     yield from _option_defects(parts, points, defined.strategies)
 
 
-def _defined(parts: Sequence[Part]) -> DefinedSection:
+def _defined(parts: Sequence[ScenarioPart]) -> DefinedSection:
     """The definitions in the scenario itself; empty if they are not valid, which is reported elsewhere."""
     try:
         return validated(DefinedSection, parts[0].document.get("defined", {}))
@@ -37,7 +37,7 @@ def _defined(parts: Sequence[Part]) -> DefinedSection:
         return DefinedSection()
 
 
-def _unknown_names(part: Part, points: Sequence[Mapping[str, Any]], defined: DefinedSection) -> Iterator[str]:
+def _unknown_names(part: ScenarioPart, points: Sequence[Mapping[str, Any]], defined: DefinedSection) -> Iterator[str]:
     everywhere = [part.document, *points]
     catalogue = catalogue_of(defined)
     looked_up: tuple[tuple[str, str, Callable[[str], object], tuple[str, ...]], ...] = (
@@ -59,7 +59,7 @@ def _unknown_names(part: Part, points: Sequence[Mapping[str, Any]], defined: Def
 
 
 def _option_defects(
-    parts: Sequence[Part], points: Sequence[Mapping[str, Any]], files: Mapping[str, str]
+    parts: Sequence[ScenarioPart], points: Sequence[Mapping[str, Any]], files: Mapping[str, str]
 ) -> Iterator[str]:
     users = _strategies(points, files)
     reported: set[str] = set()

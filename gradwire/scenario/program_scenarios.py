@@ -18,9 +18,9 @@ from gradwire.network.fabric import Fabric
 from gradwire.scenario.definitions.inlining import FilesRead, inlined
 from gradwire.scenario.expansion import Expansion
 from gradwire.scenario.loading import (
-    Origin,
     Point,
     Scenario,
+    ScenarioOrigin,
     ScenarioPoint,
     distinct_points,
     first_names_of,
@@ -222,10 +222,12 @@ def programs_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> Pro
     Raises InputFault for everything that is wrong.
     """
     document = toml_content(content)
-    return programs_of_document(document, Origin.given(document), settings)
+    return programs_of_document(document, ScenarioOrigin.given(document), settings)
 
 
-def programs_of_document(document: dict[str, Any], origin: Origin, settings: Sequence[str] = ()) -> ProgramScenario:
+def programs_of_document(
+    document: dict[str, Any], origin: ScenarioOrigin, settings: Sequence[str] = ()
+) -> ProgramScenario:
     """Applies settings to a document of a scenario of programs and resolves it. Values that settings replace must be
     right as well.
 
@@ -256,7 +258,7 @@ def _defects(expansion: Expansion[ProgramFileSection, ProgramPointSection]) -> l
 
 
 def _resolved(
-    document: dict[str, Any], origin: Origin, overridden: Sequence[str], settings: tuple[str, ...]
+    document: dict[str, Any], origin: ScenarioOrigin, overridden: Sequence[str], settings: tuple[str, ...]
 ) -> ProgramScenario:
     expansion = _expansion(document)
     lines = [*overridden, *_defects(expansion)]

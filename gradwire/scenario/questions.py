@@ -12,7 +12,7 @@ from gradwire.scenario.resolution.compilation import ResolvedPoint
 
 
 @dataclass(frozen=True)
-class Question:
+class ScenarioQuestion:
     """A question. suggestion: the default answer."""
 
     name: str
@@ -21,11 +21,11 @@ class Question:
 
 
 QUESTIONS = (
-    Question("model", "Which model? (gradwire models lists them)", "resnet50"),
-    Question("device", "On which GPU? (gradwire devices lists them)", "v100"),
-    Question("workers", "How many workers?", "8"),
-    Question("rate", "Line rate of a host's port?", "25gbit"),
-    Question("topology", "Network: single (one switch) or leaf-spine (two racks)?", "single"),
+    ScenarioQuestion("model", "Which model? (gradwire models lists them)", "resnet50"),
+    ScenarioQuestion("device", "On which GPU? (gradwire devices lists them)", "v100"),
+    ScenarioQuestion("workers", "How many workers?", "8"),
+    ScenarioQuestion("rate", "Line rate of a host's port?", "25gbit"),
+    ScenarioQuestion("topology", "Network: single (one switch) or leaf-spine (two racks)?", "single"),
 )
 TOPOLOGIES = {
     "single": "",

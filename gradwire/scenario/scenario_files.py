@@ -12,7 +12,7 @@ from gradwire.faults import InputFault
 from gradwire.reading_budget import reading_budget
 
 if TYPE_CHECKING:
-    from gradwire.scenario.loading import Origin, Scenario
+    from gradwire.scenario.loading import Scenario, ScenarioOrigin
     from gradwire.scenario.program_scenarios import AnyScenario
 
 SCENARIOS = PACKAGE / "scenarios"
@@ -43,19 +43,19 @@ def read_scenario(source: Path | Mapping[str, Any], settings: Sequence[str]) -> 
     A command reads it first, and imports what runs it afterwards: that takes seconds, and a wrong key should be
     reported before. Raises InputFault for everything that is wrong.
     """
-    from gradwire.scenario.loading import Origin, toml_content  # noqa: PLC0415 (`--help` does not need them)
+    from gradwire.scenario.loading import ScenarioOrigin, toml_content  # noqa: PLC0415 (`--help` does not need them)
     from gradwire.scenario.program_scenarios import programs_of_document  # noqa: F401, PLC0415 (not within the budget)
     from gradwire.scenario.toml_documents import read_document  # noqa: PLC0415
 
     if isinstance(source, Mapping):
         document = toml_content(source)
-        return resolved_scenario(document, Origin.given(document), settings)
+        return resolved_scenario(document, ScenarioOrigin.given(document), settings)
     path = scenario_path(source)
     with reading_budget(path):
-        return resolved_scenario(read_document(path), Origin.of_file(path), settings)
+        return resolved_scenario(read_document(path), ScenarioOrigin.of_file(path), settings)
 
 
-def resolved_scenario(document: dict[str, Any], origin: Origin, settings: Sequence[str] = ()) -> AnyScenario:
+def resolved_scenario(document: dict[str, Any], origin: ScenarioOrigin, settings: Sequence[str] = ()) -> AnyScenario:
     """The scenario, of plans or of programs, with this content and `key=value` settings. Raises InputFault for
     everything that is wrong."""
     from gradwire.scenario.loading import scenario_of_document  # noqa: PLC0415 (`--help` does not need it)

@@ -6,7 +6,7 @@ was paused anew or has moved, it will stay, because each port waits for the next
 
 from __future__ import annotations
 
-from gradwire.datatypes.pauses import PauseState, Waiting, circle_in_words, deadlock_in
+from gradwire.datatypes.pauses import PausedBand, PauseState, circle_in_words, deadlock_in
 from gradwire.topo.flow_control import FlowControl
 
 STANDS_NS = 200_000_000
@@ -35,20 +35,20 @@ class Deadlocks:
         return _in_words(circle, (_closed_ns(state, circle) - self._begun_ns) / 1e9)
 
 
-def _stands(state: PauseState, circle: tuple[Waiting, ...]) -> tuple[object, ...]:
+def _stands(state: PauseState, circle: tuple[PausedBand, ...]) -> tuple[object, ...]:
     """Figures that stay the same while a circle stands still: how often its ports were paused, and the bytes that wait
     in them."""
     inside = {(each.port, each.band) for each in circle}
     return tuple((count.stops, count.waiting_bytes) for count in state.counts if (count.port, count.band) in inside)
 
 
-def _closed_ns(state: PauseState, circle: tuple[Waiting, ...]) -> int:
+def _closed_ns(state: PauseState, circle: tuple[PausedBand, ...]) -> int:
     """Time at which the last pause of the circle began, in nanoseconds of the monotonic clock."""
     by = {(each.by, each.band) for each in circle}
     return max(count.paused_since_ns for count in state.counts if (count.port, count.band) in by)
 
 
-def _in_words(circle: tuple[Waiting, ...], after_s: float) -> str:
+def _in_words(circle: tuple[PausedBand, ...], after_s: float) -> str:
     """The circle of a deadlock. after_s: from when it was complete on."""
     return (
         f"priority flow control has deadlocked in class {circle[0].band - 1}, after {after_s:.6f} s: {circle_in_words(circle)}. "

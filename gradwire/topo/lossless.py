@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gradwire.datatypes.pauses import Held, PauseCount, PauseState
+from gradwire.datatypes.pauses import HeldBandBytes, PauseCount, PauseState
 from gradwire.network.fabric import Fabric, Port, band_of_class
 from gradwire.network.lossless import Lossless, pause_frame_s
 
@@ -60,7 +60,7 @@ def parse_pauses(text: str, ports: Sequence[Port], headroom_bytes: Sequence[int]
     """Reads /proc/lossless. ports, headroom_bytes: by their numbers."""
     told: dict[tuple[int, int], list[int]] = {}
     obeyed: dict[tuple[int, int], list[int]] = {}
-    held: list[Held] = []
+    held: list[HeldBandBytes] = []
     now_ns = lost = events = 0
     for word, *rest in map(str.split, text.splitlines()):
         values = [int(each) for each in rest]
@@ -74,7 +74,7 @@ def parse_pauses(text: str, ports: Sequence[Port], headroom_bytes: Sequence[int]
             obeyed[values[0], values[1]] = values[2:]
         elif word == "held":
             out, band, into, size_bytes = values
-            held.append(Held(ports[out].interface, band, ports[into].interface, size_bytes))
+            held.append(HeldBandBytes(ports[out].interface, band, ports[into].interface, size_bytes))
     counts = []
     for (number, band), (queued, stopped, stops, stopped_ns, _) in sorted(obeyed.items()):
         shared, beyond, most_shared, most_beyond, paused, pauses, resumes, paused_ns, since_ns, dropped = told.get(

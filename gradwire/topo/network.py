@@ -32,10 +32,10 @@ from gradwire.topo.flow_control import FlowControl
 from gradwire.topo.host_parameters import quiet_ipv6, read_again, set_parameters, silence_ipv6
 from gradwire.topo.line_counters import LineCounters
 from gradwire.topo.long_links import delay_lines, joining_commands, stores_packets
-from gradwire.topo.netlink.addresses import Neighbours, configuring, has_ipv6, raised
+from gradwire.topo.netlink.addresses import NeighbourRequests, configuring, has_ipv6, raised
 from gradwire.topo.netlink.delay_lines import holding
 from gradwire.topo.netlink.messages import Kernel, index_of, known_index
-from gradwire.topo.netlink.qdiscs import Part, can_be_copied, copying, parts, shown
+from gradwire.topo.netlink.qdiscs import QdiscEntry, can_be_copied, copying, parts, shown
 from gradwire.topo.nodes import BatchSwitch, FabricTopo, OutsideController, QuietHost, QuietLink, QuietMininet
 from gradwire.topo.packet_sockets import enlarge_packet_sockets
 from gradwire.topo.tc import Classify, batch_text, port_commands
@@ -305,13 +305,13 @@ class Network:
             )
 
     def _configure_hosts(self) -> None:
-        neighbours: dict[int, Neighbours] = {}
+        neighbours: dict[int, NeighbourRequests] = {}
         for host, name in enumerate(self.fabric.endpoint_names()):
             (interface,) = self._interfaces([name])
             with network_namespace(namespace_of(self.host_pid(host))), Kernel() as kernel:
                 index = known_index(interface)
                 if index not in neighbours:
-                    neighbours[index] = Neighbours.of(self.fabric, index)
+                    neighbours[index] = NeighbourRequests.of(self.fabric, index)
                 kernel.do(configuring(host, self.fabric, index, neighbours[index], self._first_window))
                 if self.userspace:
                     # AF_PACKET hands packets without their checksum to the userspace datapath, which never computes it.
@@ -377,7 +377,7 @@ class Network:
         In a kernel of the run's own, a port gets a copy of what tc has made of the same commands at another, without
         another process of tc.
         """
-        models: dict[str, tuple[list[Part], list[Part]]] = {}
+        models: dict[str, tuple[list[QdiscEntry], list[QdiscEntry]]] = {}
         for host, batch in commands.items():
             (interface,) = self._interfaces([self.fabric.endpoint_names()[host]])
             text = batch_text(batch).replace(interface, "port")

@@ -90,7 +90,7 @@ class LateShell:
         return []
 
 
-class Holder(threading.Thread):
+class NamespaceHolder(threading.Thread):
     """A thread that sleeps until it is ended, and keeps the namespaces of the thread that starts it."""
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ class QuietHost(LateShell, Host):  # type: ignore[misc]
         """Makes the namespace, which exists when this returns; raises MachineFault where that is forbidden."""
         super().startShell()
         with fresh_network_namespace():
-            self.holder = Holder()
+            self.holder = NamespaceHolder()
             self.holder.start()
         assert self.holder.native_id is not None
         self.pid = self.holder.native_id

@@ -40,7 +40,7 @@ print(json.dumps(sorted(file for file in files if file.endswith(".py"))))
 """Imports modules, which writes their byte code, and prints the sources that this took."""
 
 
-class Source(msgspec.Struct, frozen=True):
+class CompiledSource(msgspec.Struct, frozen=True):
     """A source as it was compiled."""
 
     path: str
@@ -48,7 +48,7 @@ class Source(msgspec.Struct, frozen=True):
     modified_ns: int
 
     @classmethod
-    def of(cls, path: str) -> Source | None:
+    def of(cls, path: str) -> CompiledSource | None:
         """The source as it is; None if it is gone."""
         try:
             status = Path(path).stat()
@@ -63,12 +63,12 @@ class Manifest(msgspec.Struct, frozen=True):
 
     python: str
     modules: tuple[str, ...]
-    sources: tuple[Source, ...]
+    sources: tuple[CompiledSource, ...]
 
     @property
     def up_to_date(self) -> bool:
         """Returns whether this version of Python wrote the byte code and no source has changed since."""
-        return self.python == sys.version and all(Source.of(source.path) == source for source in self.sources)
+        return self.python == sys.version and all(CompiledSource.of(source.path) == source for source in self.sources)
 
 
 def byte_code_folder(modules: tuple[str, ...]) -> Path:
@@ -134,7 +134,7 @@ def _fill(folder: Path, modules: Sequence[str]) -> None:
         if os.strerror(errno.ENOSPC) in done.stderr:  # Python itself takes byte code that it cannot write for none
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
         raise UnfitMachine(f"gradwire's own modules cannot be imported: {last}")
-    sources = map(Source.of, msgspec.json.decode(done.stdout.splitlines()[-1], type=list[str]))
+    sources = map(CompiledSource.of, msgspec.json.decode(done.stdout.splitlines()[-1], type=list[str]))
     manifest = Manifest(sys.version, tuple(modules), tuple(source for source in sources if source))
     with replacing(folder / MANIFEST, on_disk=False) as partial:
         partial.write_bytes(msgspec.json.encode(manifest))

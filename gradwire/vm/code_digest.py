@@ -41,7 +41,7 @@ PLAN_FOLDERS = ("gradwire/scenario", "gradwire/workloads")
 """The code that compiles plans. Whole folders count, for strategies are found through their names and not imported."""
 
 
-class Source(msgspec.Struct, frozen=True):
+class ModuleFacts(msgspec.Struct, frozen=True):
     """The facts of a module's text that decide the digest."""
 
     #: Hash of its syntax tree without docstrings, which layout and comments do not change.
@@ -105,11 +105,11 @@ def _meaning(path: Path) -> str:
 
 
 @functools.cache
-def _source(text: str) -> Source:
+def _source(text: str) -> ModuleFacts:
     """Returns the facts of a module's text, from the cache if they are there. The key includes `_reader`, since other
     versions of Python and of this module parse differently."""
     path = cache_folder() / "sources" / hashlib.sha256(f"{_reader()}\0{text}".encode()).hexdigest()[:32]
-    return cached(path, Source, lambda: _parsed(text))
+    return cached(path, ModuleFacts, lambda: _parsed(text))
 
 
 @functools.cache
@@ -118,13 +118,13 @@ def _reader() -> str:
     return f"{platform.python_version()}\0{Path(__file__).read_text(encoding='utf-8')}"
 
 
-def _parsed(text: str) -> Source:
+def _parsed(text: str) -> ModuleFacts:
     tree = parsed(lambda: ast.parse(text))
     imports = tuple(_imports(tree))
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             node.body = [statement for statement in node.body if not _is_text(statement)] or [ast.Pass()]
-    return Source(_hash([ast.dump(tree)]), imports)
+    return ModuleFacts(_hash([ast.dump(tree)]), imports)
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import Fault, InputFault
-from gradwire.vm.addresses import fixed_addresses
 from gradwire.vm.host import NAMESPACES, SCHEMA
 from gradwire.vm.kernel import cache_folder, cached_kernel
 from gradwire.vm.kernel_source import (
@@ -26,6 +25,7 @@ from gradwire.vm.kernel_source import (
     source_damage,
 )
 from gradwire.vm.machine import memory_folders, memory_remedy, room_for_memory_mb, room_seen
+from gradwire.vm.memory_addresses import fixed_addresses
 from gradwire.vm.packages import install_command, source_remedy
 from gradwire.vm.trial import kernel_file_damage
 
@@ -77,7 +77,7 @@ PRIVILEGES = "give root all its capabilities: a container needs --privileged"
 
 
 @dataclass(frozen=True)
-class Finding:
+class Diagnosis:
     """The state of one thing that gradwire needs."""
 
     #: What was checked.
@@ -92,7 +92,7 @@ class Finding:
     required: bool = True
 
 
-def diagnose() -> list[Finding]:
+def diagnose() -> list[Diagnosis]:
     """Checks all that a run needs, in the order in which to fix it. Missing things are findings, not exceptions."""
     return [
         machine_finding(platform.machine(), len(os.sched_getaffinity(0))),
@@ -115,19 +115,19 @@ def find_program(name: str) -> str | None:
     return shutil.which(name, path=f"{os.environ['PATH']}:/usr/local/sbin:/usr/sbin:/sbin")
 
 
-def machine_finding(architecture: str, cpus: int) -> Finding:
+def machine_finding(architecture: str, cpus: int) -> Diagnosis:
     """Checks that this is an x86-64 machine, and says how many points run side by side."""
     ok = architecture == "x86_64"
     mend = "" if ok else "use an x86-64 machine, or --clock wall"
-    return Finding("machine", ok, f"{architecture}, {cpus} CPUs: up to {cpus} points side by side", mend)
+    return Diagnosis("machine", ok, f"{architecture}, {cpus} CPUs: up to {cpus} points side by side", mend)
 
 
-def addresses_finding(*, are_fixed: bool) -> Finding:
-    """Reports whether a kernel's memory has the same addresses in each run (vm/addresses.py); its absence is no
+def addresses_finding(*, are_fixed: bool) -> Diagnosis:
+    """Reports whether a kernel's memory has the same addresses in each run (vm/memory_addresses.py); its absence is no
     error."""
     if are_fixed:
-        return Finding("addresses", True, "a kernel's memory has the same addresses in each run")
-    return Finding(
+        return Diagnosis("addresses", True, "a kernel's memory has the same addresses in each run")
+    return Diagnosis(
         "addresses",
         False,
         "the machine chooses a kernel's addresses at random: what programs see of the memory does not repeat",
@@ -136,37 +136,37 @@ def addresses_finding(*, are_fixed: bool) -> Finding:
     )
 
 
-def packages_findings(importable: Callable[[str], bool]) -> list[Finding]:
+def packages_findings(importable: Callable[[str], bool]) -> list[Diagnosis]:
     """One finding for all Python packages if they are installed, otherwise one per missing package."""
     missing = [name for name in PACKAGES if not importable(name)]
     if not missing:
-        return [Finding("Python packages", True, f"Python {platform.python_version()}, all {len(PACKAGES)} import")]
-    return [Finding(f"Python package {name}", False, "cannot be imported", "make setup") for name in missing]
+        return [Diagnosis("Python packages", True, f"Python {platform.python_version()}, all {len(PACKAGES)} import")]
+    return [Diagnosis(f"Python package {name}", False, "cannot be imported", "make setup") for name in missing]
 
 
 def program_findings(
     which: Callable[[str], str | None], programs: Sequence[str], *, only_for: str = ""
-) -> list[Finding]:
+) -> list[Diagnosis]:
     """One finding per program. `only_for` names the caller of programs that no run on the virtual clock calls."""
     findings = []
     for program in programs:
         path = which(program)
         mend = "" if path else install_command(program)
         missing = f"not on the PATH (only for {only_for})" if only_for else "not on the PATH"
-        findings.append(Finding(program, path is not None, path or missing, mend, required=not only_for))
+        findings.append(Diagnosis(program, path is not None, path or missing, mend, required=not only_for))
     return findings
 
 
-def openvswitch_finding(which: Callable[[str], str | None], schema: Path) -> Finding:
+def openvswitch_finding(which: Callable[[str], str | None], schema: Path) -> Diagnosis:
     """Open vSwitch's daemons, its tools and its database schema."""
     programs = ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ovs-ofctl")
     missing = [name for name in programs if which(name) is None] + ([] if schema.exists() else [str(schema)])
     if missing:
-        return Finding("Open vSwitch", False, f"missing: {', '.join(missing)}", install_command("openvswitch"))
-    return Finding("Open vSwitch", True, str(which("ovs-vswitchd")))
+        return Diagnosis("Open vSwitch", False, f"missing: {', '.join(missing)}", install_command("openvswitch"))
+    return Diagnosis("Open vSwitch", True, str(which("ovs-vswitchd")))
 
 
-def kernel_findings() -> list[Finding]:
+def kernel_findings() -> list[Diagnosis]:
     """The cached virtual-time kernel, and the source, tools and room to build it, which are required only if there is
     none."""
     try:
@@ -186,15 +186,15 @@ def kernel_findings() -> list[Finding]:
     room_mb = free_mb(cache_folder())
     enough_room = room_mb >= BUILD_ROOM_MB
     return [
-        Finding("kernel source", not source_fault, source_fault or source, source_mend, not built),
-        Finding(
+        Diagnosis("kernel source", not source_fault, source_fault or source, source_mend, not built),
+        Diagnosis(
             "build tools",
             not missing,
             f"missing: {', '.join(missing)}" if missing else "all there",
             install_command(*missing) if missing else "",
             not built,
         ),
-        Finding(
+        Diagnosis(
             "room to build",
             enough_room,
             f"{room_mb} MiB free in {cache_folder()}, {BUILD_ROOM_MB} needed",
@@ -205,15 +205,15 @@ def kernel_findings() -> list[Finding]:
     ]
 
 
-def kernel_finding(kernel: Path | None) -> Finding:
+def kernel_finding(kernel: Path | None) -> Diagnosis:
     """The kernel that runs boot, and whether its file is whole."""
     name = "virtual-time kernel"
     if kernel is None:
-        return Finding(name, False, "not built yet", "gradwire run builds it (some minutes), as does make setup")
+        return Diagnosis(name, False, "not built yet", "gradwire run builds it (some minutes), as does make setup")
     if damage := kernel_file_damage(kernel):
-        return Finding(name, False, damage.what, damage.remedy)
+        return Diagnosis(name, False, damage.what, damage.remedy)
     noted = note_of(kernel).exists()
-    return Finding(
+    return Diagnosis(
         name,
         True,
         f"{kernel}, {'with the content that it was built with' if noted else 'of which no content is noted'}",
@@ -226,30 +226,30 @@ def free_mb(folder: Path) -> int:
     return shutil.disk_usage(existing).free // MIB
 
 
-def memory_finding(rooms_mb: Mapping[Path, int]) -> Finding:
+def memory_finding(rooms_mb: Mapping[Path, int]) -> Diagnosis:
     """The folder for the kernels' memory, and how many kernels at once it has room for."""
     folder, room_mb = next(((f, r) for f, r in rooms_mb.items() if r >= DEFAULT_MEMORY_MB), (None, 0))
     if folder is None:
         rooms = ", ".join(room_seen(f, r) for f, r in rooms_mb.items())
-        return Finding("kernel memory", False, rooms, memory_remedy(DEFAULT_MEMORY_MB))
+        return Diagnosis("kernel memory", False, rooms, memory_remedy(DEFAULT_MEMORY_MB))
     kernels = room_mb // DEFAULT_MEMORY_MB
-    return Finding(
+    return Diagnosis(
         "kernel memory", True, f"{folder}: {room_mb} MiB, room for {kernels} kernels of {DEFAULT_MEMORY_MB} MiB"
     )
 
 
-def wall_findings(root: bool) -> list[Finding]:
+def wall_findings(root: bool) -> list[Diagnosis]:
     """Checks which parts of `--clock wall` work on this machine, by trying each in a network namespace that ends with
     the probe."""
     if not root:
-        return [Finding("wall clock", False, "--clock wall needs root", "run as root (only for --clock wall)", False)]
+        return [Diagnosis("wall clock", False, "--clock wall needs root", "run as root (only for --clock wall)", False)]
     apart = _works([*NAMESPACES, "true"])
     detail = "each run has its own" if apart else "cannot be made"
-    findings = [Finding("wall clock: namespaces", apart, detail, "" if apart else PRIVILEGES, False)]
+    findings = [Diagnosis("wall clock: namespaces", apart, detail, "" if apart else PRIVILEGES, False)]
     for part, (probe, meaning) in WALL_PROBES.items():
         ok = _works(["unshare", "--net", *probe])
         findings.append(
-            Finding(f"wall clock: {part}", ok, "works" if ok else meaning, "" if ok else f"modprobe {part}", False)
+            Diagnosis(f"wall clock: {part}", ok, "works" if ok else meaning, "" if ok else f"modprobe {part}", False)
         )
     return findings
 

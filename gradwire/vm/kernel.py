@@ -20,7 +20,7 @@ from gradwire.vm.kernel_source import (
     CONFIG,
     SOURCE_FOLDER,
     SOURCE_VARIABLE,
-    Source,
+    KernelSource,
     agent_command,
     attach_agent,
     bare_digest,
@@ -191,7 +191,7 @@ def build_kernel(on_progress: Progress, *, anew: bool = False) -> Path:
     return target
 
 
-def _built_with_another_agent(source: Source, cache: Path) -> bytes | None:
+def _built_with_another_agent(source: KernelSource, cache: Path) -> bytes | None:
     """The kernel itself out of a whole file in the cache whose agent is another; None if there is none."""
     bare = bare_digest(CONFIG.read_text(encoding="utf-8"))
     for path in sorted(cache.glob(f"kernel-{source.version_text}-{'[0-9a-f]' * 8}-{source.digest()}")):
@@ -200,7 +200,7 @@ def _built_with_another_agent(source: Source, cache: Path) -> bytes | None:
     return None
 
 
-def _refuse_unfit(source: Source, cache: Path) -> None:
+def _refuse_unfit(source: KernelSource, cache: Path) -> None:
     if shutil.disk_usage(cache).free < BUILD_ROOM_MB * MIB:
         raise disk_full(cache)
     if damage := source_damage(source, cache):
@@ -212,7 +212,7 @@ def _refuse_unfit(source: Source, cache: Path) -> None:
 class _Build:
     """A build in its own folder, with the output of every step in the log."""
 
-    def __init__(self, source: Source, folder: Path, log: Path, on_progress: Progress) -> None:
+    def __init__(self, source: KernelSource, folder: Path, log: Path, on_progress: Progress) -> None:
         self._source = source
         self._folder = folder
         self._tree = folder / "linux"

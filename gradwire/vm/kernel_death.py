@@ -80,7 +80,7 @@ def _read(path: str) -> str:
 
 
 @dataclass(frozen=True)
-class Cause:
+class DeathCause:
     """The cause of a kernel's death, and its remedy."""
 
     #: Short name, for tests and for people who sort reports.
@@ -95,7 +95,7 @@ class KernelFault(MachineFault):
     """A kernel that failed at its job. `last_words` are lines of its console, for causes that do not explain
     everything."""
 
-    def __init__(self, headline: str, cause: Cause, last_words: Sequence[str] = ()) -> None:
+    def __init__(self, headline: str, cause: DeathCause, last_words: Sequence[str] = ()) -> None:
         self.cause = cause
         self.last_words = tuple(last_words)
         console = ["the kernel's last words:", *last_words] if last_words else []
@@ -160,7 +160,7 @@ def last_words(console: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(line for line in messages if not _NOISE.match(line)))[-LAST_WORDS:]
 
 
-NESTED = Cause(
+NESTED = DeathCause(
     "nested kernel",
     "this is a user-mode kernel, gradwire's own or another, and cannot run a second one inside (it has no "
     "PTRACE_SYSEMU)",
@@ -168,7 +168,7 @@ NESTED = Cause(
 )
 
 
-def cause_of(ending: Ending, surroundings: Surroundings) -> Cause:
+def cause_of(ending: Ending, surroundings: Surroundings) -> DeathCause:
     """The cause of a kernel's death."""
     if surroundings.nested:
         return NESTED
@@ -179,16 +179,16 @@ def cause_of(ending: Ending, surroundings: Surroundings) -> Cause:
     return _by_signal(ending, console)
 
 
-def _by_signal(ending: Ending, console: str) -> Cause:
+def _by_signal(ending: Ending, console: str) -> DeathCause:
     killed_by = -ending.returncode
     if killed_by == signal.SIGKILL:
-        return Cause(
+        return DeathCause(
             "killed",
             "something killed it (SIGKILL): usually the machine or the container's limit when memory ran out",
             "see `dmesg | grep -i -e oom -e 'killed process'`; run fewer points at once (--jobs), or allow more memory",
         )
     if killed_by == signal.SIGXFSZ:
-        return Cause(
+        return DeathCause(
             "file size limit",
             "its memory is a file larger than the limit on file sizes (SIGXFSZ)",
             "`ulimit -f unlimited`",
@@ -196,31 +196,31 @@ def _by_signal(ending: Ending, console: str) -> Cause:
     name = signal_name(killed_by) if killed_by > 0 else f"status {ending.returncode}"
     if killed_by > 0 and not console.strip():
         if killed_by in (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL):
-            return Cause(
+            return DeathCause(
                 "kernel file",
                 f"it crashed before its first message ({name}): its file is damaged",
                 renewal(ending.kernel),
             )
-        return Cause(
+        return DeathCause(
             "killed",
             f"something ended it ({name})",
             "run it again; if it ends the same way, find out what sends the signal",
         )
     symptom = "for an unknown reason" if console.strip() else "without a message"
-    return Cause(
+    return DeathCause(
         UNKNOWN,
         f"{symptom} ({name})",
         f"{renewal(ending.kernel)}; if it still dies, please report this with the output of `gradwire doctor`",
     )
 
 
-def _stopped(match: re.Match[str], *_: object) -> Cause:
+def _stopped(match: re.Match[str], *_: object) -> DeathCause:
     return stopped_by_signal(match[0])
 
 
-def stopped_by_signal(words: str) -> Cause:
+def stopped_by_signal(words: str) -> DeathCause:
     """The cause of a kernel's end, one of whose processes a signal has stopped or resumed, as these words of it say."""
-    return Cause(
+    return DeathCause(
         STOPPED,
         f"a signal stopped or continued one of its processes, which it does not survive ({words.strip()})",
         "give the command again; to make it wait, stop only the command itself (Ctrl-Z), not the processes that it "
@@ -228,46 +228,46 @@ def stopped_by_signal(words: str) -> Cause:
     )
 
 
-def _no_ptrace(match: re.Match[str], _: Ending, surroundings: Surroundings) -> Cause:
+def _no_ptrace(match: re.Match[str], _: Ending, surroundings: Surroundings) -> DeathCause:
     """The kernel traces its processes, for which the machine must permit PTRACE_TRACEME. Yama's scopes 0 and 1 do."""
     symptom, scope = f"it may not trace its own processes ({match[0]})", surroundings.yama_scope
     if scope == 3:
-        return Cause(
+        return DeathCause(
             "ptrace: Yama",
             f"{symptom}: kernel.yama.ptrace_scope is 3, which forbids it to everyone",
             "remove `kernel.yama.ptrace_scope = 3` from /etc/sysctl.d and reboot the machine: until then it cannot be "
             "lowered",
         )
     if scope == 2:
-        return Cause(
+        return DeathCause(
             "ptrace: Yama",
             f"{symptom}: kernel.yama.ptrace_scope is 2, which allows it to administrators only",
             "`sysctl -w kernel.yama.ptrace_scope=1` as root, or in a container `--cap-add SYS_PTRACE`",
         )
     if surroundings.filtered:
-        return Cause(
+        return DeathCause(
             "ptrace: seccomp filter",
             f"{symptom}: a seccomp filter is in force here, as in containers and sandboxes",
             "start the container with `--cap-add SYS_PTRACE` (Docker, Podman) or the capability SYS_PTRACE "
             "(Kubernetes); if that is not enough, with `--security-opt seccomp=unconfined`",
         )
-    return Cause(
+    return DeathCause(
         "ptrace: security module",
         f"{symptom}, although neither a seccomp filter nor Yama forbids it: a security module does",
         "with SELinux `setsebool deny_ptrace off`; with AppArmor let the profile of gradwire's process have `ptrace`",
     )
 
 
-def _part_of_ptrace(match: re.Match[str], *_: object) -> Cause:
-    return Cause(
+def _part_of_ptrace(match: re.Match[str], *_: object) -> DeathCause:
+    return DeathCause(
         "ptrace: incomplete",
         f"the machine implements ptrace only in part ({match[0]}), like gVisor, WSL 1 and emulators",
         "run gradwire on Linux itself or in a full virtual machine",
     )
 
 
-def _no_filters(match: re.Match[str], *_: object) -> Cause:
-    return Cause(
+def _no_filters(match: re.Match[str], *_: object) -> DeathCause:
+    return DeathCause(
         "seccomp",
         f"it may not install seccomp filters, which this kernel needs for system calls ({match[0]})",
         "start the container with `--security-opt seccomp=unconfined`, or set GRADWIRE_KERNEL_SOURCE to a "
@@ -275,8 +275,8 @@ def _no_filters(match: re.Match[str], *_: object) -> Cause:
     )
 
 
-def _register_state(match: re.Match[str], *_: object) -> Cause:
-    return Cause(
+def _register_state(match: re.Match[str], *_: object) -> DeathCause:
+    return DeathCause(
         "register state",
         f"this processor's register state is larger than the kernel has room for ({match[0]})",
         "boot the machine with `clearcpuid=amx_tile`, or give a virtual machine a processor model without AMX; please "
@@ -284,63 +284,63 @@ def _register_state(match: re.Match[str], *_: object) -> Cause:
     )
 
 
-def _memory_full(_: re.Match[str], ending: Ending, __: Surroundings) -> Cause:
+def _memory_full(_: re.Match[str], ending: Ending, __: Surroundings) -> DeathCause:
     folder = ending.memory_folder
-    return Cause(
+    return DeathCause(
         "memory: folder full",
         f"{folder}, which holds its memory, has no room left",
         f"run fewer points at once (--jobs), or enlarge it: `mount -o remount,size={2 * ending.memory_mb}M {folder}`",
     )
 
 
-def _too_little_memory(match: re.Match[str], ending: Ending, _: Surroundings) -> Cause:
-    return Cause(
+def _too_little_memory(match: re.Match[str], ending: Ending, _: Surroundings) -> DeathCause:
+    return DeathCause(
         "memory: too little",
         f"{ending.memory_mb} MiB of memory are too little for it ({match[0]})",
         f"give it more: `--set run.memory_mb={DEFAULT_MEMORY_MB}` is the default",
     )
 
 
-def _no_address_space(match: re.Match[str], *_: object) -> Cause:
-    return Cause(
+def _no_address_space(match: re.Match[str], *_: object) -> DeathCause:
+    return DeathCause(
         "memory: limit",
         f"a memory limit prevents it from allocating its memory ({match[0]})",
         "`ulimit -v unlimited`, or with overcommit_memory = 2 `sysctl -w vm.overcommit_memory=0` as root",
     )
 
 
-def _noexec(match: re.Match[str], ending: Ending, _: Surroundings) -> Cause:
+def _noexec(match: re.Match[str], ending: Ending, _: Surroundings) -> DeathCause:
     folder = ending.memory_folder
-    return Cause(
+    return DeathCause(
         "memory: noexec",
         f"{folder}, which holds its memory, is mounted noexec ({match[0]})",
         f"`mount -o remount,exec {folder}` as root, or set TMPDIR to a folder that allows programs",
     )
 
 
-def _not_run(match: re.Match[str], ending: Ending, _: Surroundings) -> Cause:
+def _not_run(match: re.Match[str], ending: Ending, _: Surroundings) -> DeathCause:
     if match["program"] == "setpriv":
-        return Cause("util-linux", f"a program is missing ({match[0]})", install_command("taskset"))
-    return Cause("kernel file", f"its file cannot be executed ({match[0]})", renewal(ending.kernel))
+        return DeathCause("util-linux", f"a program is missing ({match[0]})", install_command("taskset"))
+    return DeathCause("kernel file", f"its file cannot be executed ({match[0]})", renewal(ending.kernel))
 
 
-def _no_openvswitch(match: re.Match[str], *_: object) -> Cause:
-    return Cause(
+def _no_openvswitch(match: re.Match[str], *_: object) -> DeathCause:
+    return DeathCause(
         "Open vSwitch",
         f"Open vSwitch does not start in it ({match['why']})",
         f"{install_command('openvswitch')}; if it is already installed, reinstall it",
     )
 
 
-def _first_process(match: re.Match[str], *_: object) -> Cause:
-    return Cause(
+def _first_process(match: re.Match[str], *_: object) -> DeathCause:
+    return DeathCause(
         "first process",
         f"its first process could not set up the system ({match['why']})",
         "see `gradwire doctor` for what is missing; if nothing is, please report this",
     )
 
 
-MESSAGES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Ending, Surroundings], Cause]], ...] = tuple(
+MESSAGES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Ending, Surroundings], DeathCause]], ...] = tuple(
     (re.compile(pattern, re.MULTILINE), cause_from)
     for pattern, cause_from in (
         (STOPPED_WORDS.pattern, _stopped),

@@ -71,7 +71,7 @@ _COMPILED = re.compile(r"  CC +(\S+)")
 
 
 @dataclass(frozen=True)
-class Source:
+class KernelSource:
     """A source package of the kernel."""
 
     #: The package itself.
@@ -90,19 +90,19 @@ class Source:
         return _digest(f"{self.tarball.name} {status.st_size} {status.st_mtime_ns}")
 
 
-def source_of(tarball: Path) -> Source | None:
+def source_of(tarball: Path) -> KernelSource | None:
     """The source package that the name of `tarball` describes; None for other names."""
     match = _NAME.fullmatch(tarball.name)
-    return Source(tarball, tuple(map(int, match[1].split(".")))) if match else None
+    return KernelSource(tarball, tuple(map(int, match[1].split(".")))) if match else None
 
 
-def newest_source(tarballs: Iterable[Path]) -> Source | None:
+def newest_source(tarballs: Iterable[Path]) -> KernelSource | None:
     """The newest package of at least VERSION_MIN; None if there is none."""
     sources = [source for tarball in tarballs if (source := source_of(tarball))]
     return max((s for s in sources if s.version >= VERSION_MIN), key=lambda s: s.version, default=None)
 
 
-def find_source() -> Source:
+def find_source() -> KernelSource:
     """The source package that GRADWIRE_KERNEL_SOURCE names, or the newest one in /usr/src.
 
     Raises InputFault for a wrong variable, MachineFault if no package is installed.
@@ -216,7 +216,7 @@ def _hash_of(file: Path, algorithm: str) -> str:
         return hashlib.file_digest(content, algorithm).hexdigest()
 
 
-def source_damage(source: Source, cache: Path) -> str:
+def source_damage(source: KernelSource, cache: Path) -> str:
     """Describes how the content of a source package differs from what it should be; "" if it does not, or if that is
     unknown.
 
@@ -231,13 +231,13 @@ def source_damage(source: Source, cache: Path) -> str:
     return ""
 
 
-def note_source(source: Source, cache: Path) -> None:
+def note_source(source: KernelSource, cache: Path) -> None:
     """Notes the content of a source package that a kernel was built from. Raises OSError."""
     if not _note_of_source(source, cache).exists():
         note_content(source.tarball, _note_of_source(source, cache))
 
 
-def _note_of_source(source: Source, cache: Path) -> Path:
+def _note_of_source(source: KernelSource, cache: Path) -> Path:
     return cache / f"source-{source.version_text}-{source.digest()}{NOTE_SUFFIX}"
 
 
@@ -272,13 +272,13 @@ def kernel_in(kernel: Path, bare: str) -> bytes | None:
         return file.read(parts.agent_at)
 
 
-class _Parts(NamedTuple):
+class _SourceParts(NamedTuple):
     agent_at: int
     agent_bytes: int
     bare: str
 
 
-def _parts(kernel: Path) -> _Parts | None:
+def _parts(kernel: Path) -> _SourceParts | None:
     with kernel.open("rb") as file:
         end = file.seek(0, os.SEEK_END) - _AGENT_TRAILER.size
         if end < 0:
@@ -287,7 +287,7 @@ def _parts(kernel: Path) -> _Parts | None:
         size_bytes, bare, magic = _AGENT_TRAILER.unpack(file.read())
     if magic != AGENT_MAGIC or size_bytes > end:
         return None
-    return _Parts(end - size_bytes, size_bytes, bare.decode(errors="replace"))
+    return _SourceParts(end - size_bytes, size_bytes, bare.decode(errors="replace"))
 
 
 def _without_reason(patch: str) -> str:
@@ -309,7 +309,7 @@ def patch_command(tree: Path, patch: Path) -> list[str]:
     ]
 
 
-def unfit_patch(source: Source, patch: Path, fault: MachineFault) -> InternalFault:
+def unfit_patch(source: KernelSource, patch: Path, fault: MachineFault) -> InternalFault:
     """The fault for a patch whose lines differ from the source."""
     return InternalFault(
         f"{patch.name} does not fit kernel {source.version_text}: {fault}\n"
@@ -317,7 +317,7 @@ def unfit_patch(source: Source, patch: Path, fault: MachineFault) -> InternalFau
     )
 
 
-def kernel_name(source: Source, config_text: str) -> str:
+def kernel_name(source: KernelSource, config_text: str) -> str:
     """File name of the kernel in the cache."""
     return f"kernel-{source.version_text}-{config_digest(config_text)}-{source.digest()}"
 

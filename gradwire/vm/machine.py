@@ -23,11 +23,10 @@ from pathlib import Path
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault, MachineFault, UnfitMachine
 from gradwire.files import refuse_full_disk
-from gradwire.vm.addresses import fixed_addresses
 from gradwire.vm.kernel import cached_kernel, renewal
 from gradwire.vm.kernel_death import (
     STOPPED_WORDS,
-    Cause,
+    DeathCause,
     Ending,
     KernelFault,
     Surroundings,
@@ -36,6 +35,7 @@ from gradwire.vm.kernel_death import (
     stopped_by_signal,
 )
 from gradwire.vm.kernel_source import agent_in, has_noted_content, note_of
+from gradwire.vm.memory_addresses import fixed_addresses
 from gradwire.vm.owners import OWNER_VARIABLE, this_process
 from gradwire.vm.streaming import KILL_LIMIT_S, FollowEnd, TimeLimit, follow, is_stopped, pipe, process_group
 
@@ -189,7 +189,7 @@ def whole_kernel(kernel: Path | None) -> Path:
     return kernel
 
 
-def content_damage(kernel: Path) -> Cause | None:
+def content_damage(kernel: Path) -> DeathCause | None:
     """Returns a cause if a kernel's file no longer has the content that was noted when it was built or copied here;
     None if it has, or if nothing was noted.
 
@@ -202,7 +202,7 @@ def content_damage(kernel: Path) -> Cause | None:
         f"{kernel} has another content than when it was built or came here (its SHA-256 is not that in "
         f"{note_of(kernel).name})"
     )
-    return Cause("kernel file", what, renewal(kernel))
+    return DeathCause("kernel file", what, renewal(kernel))
 
 
 @lru_cache
@@ -227,7 +227,7 @@ class BootWatch:
     def refuse_failed(self, kernel: Path) -> None:
         """Raises KernelFault for a kernel that has not come up in time."""
         if self.failed():
-            cause = Cause(
+            cause = DeathCause(
                 "no sign of life",
                 f"{kernel} gave no sign of life within {BOOT_LIMIT_S:g} s, which takes 0.2 s where the machine is idle",
                 f"its file may be damaged: {renewal(kernel)}; if other work holds the machine up, wait for it",
@@ -442,7 +442,7 @@ def exit_status_of(process: subprocess.Popen[bytes]) -> int:
 
 
 def _time_over(time_limit_s: float, console: Sequence[str]) -> KernelFault:
-    cause = Cause(
+    cause = DeathCause(
         TIME_LIMIT,
         f"it reached its limit of {time_limit_s:g} s of wall time",
         "give it more (`--set run.time_limit=...`), or keep other work off the machine",

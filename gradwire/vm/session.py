@@ -71,7 +71,7 @@ class LimitNames:
     processes: str = "--memory"
 
 
-class Session:
+class JobSession:
     """A running job. Made by `session`.
 
     The job's own lines should be whole when it waits for one: `follow` passes on no line that is not ended.
@@ -234,7 +234,7 @@ def session(
     workdir: Path,
     key: bytes = b"",
     kernel: Path | None = None,
-) -> Iterator[Session]:
+) -> Iterator[JobSession]:
     """Boots a kernel with Open vSwitch, starts `argv` in it as root, and ends all of it when the block ends, whatever
     happened.
 
@@ -262,7 +262,7 @@ def session(
         ) as process:
             theirs.close()
             console_end.close()
-            running = Session(process, ours, console_read, kernel, box, memory_mb)
+            running = JobSession(process, ours, console_read, kernel, box, memory_mb)
             try:
                 yield running
             except KernelDied as died:

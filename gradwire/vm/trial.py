@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gradwire.faults import MachineFault
 from gradwire.vm.kernel import renewal
-from gradwire.vm.kernel_death import NESTED, Cause, KernelFault, Surroundings, unless_stopped
+from gradwire.vm.kernel_death import NESTED, DeathCause, KernelFault, Surroundings, unless_stopped
 from gradwire.vm.kernel_source import agent_in
 from gradwire.vm.machine import TIME_LIMIT, content_damage, run_virtual
 from gradwire.vm.owners import temporary_folder
@@ -78,21 +78,21 @@ def try_kernel(
     return time.monotonic() - begin_s
 
 
-def _not_booted(kernel: Path, limit_s: float) -> Cause:
-    return Cause(
+def _not_booted(kernel: Path, limit_s: float) -> DeathCause:
+    return DeathCause(
         "no boot",
         f"{kernel} had not booted after {limit_s:g} s, which takes 1 s where the machine is idle",
         f"its file may be damaged: {renewal(kernel)}; if other work holds the machine up, wait for it",
     )
 
 
-def kernel_file_damage(kernel: Path) -> Cause | None:
+def kernel_file_damage(kernel: Path) -> DeathCause | None:
     """Returns a cause if a kernel's file is damaged, judged by its permissions, headers, size, and content if that was
     noted; None if it is not."""
     try:
         head = kernel.read_bytes()
     except OSError as error:
-        return Cause("kernel file", f"{kernel} cannot be read: {error.strerror}", renewal(kernel))
+        return DeathCause("kernel file", f"{kernel} cannot be read: {error.strerror}", renewal(kernel))
     problem = ""
     if not os.access(kernel, os.X_OK):
         problem = "is not executable"
@@ -106,7 +106,7 @@ def kernel_file_damage(kernel: Path) -> Cause | None:
             problem = f"is cut short: it has {len(head)} of {needed} bytes"
         elif len(head) > needed and agent_in(kernel) is None:
             problem = "is cut short: the compiled agent at its end is not whole"
-    return Cause("kernel file", f"{kernel} {problem}", renewal(kernel)) if problem else content_damage(kernel)
+    return DeathCause("kernel file", f"{kernel} {problem}", renewal(kernel)) if problem else content_damage(kernel)
 
 
 def _machine_and_size(elf: bytes) -> tuple[int, int]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from gradwire.datatypes.plan import OP_DTYPES, Combine, Discipline, Int64, Ledger, OpKind, Ops, Plan, PlanJob, Role
 from gradwire.faults import InternalFault
-from gradwire.workloads.symbolic.wait_graph import Graph
+from gradwire.workloads.symbolic.wait_graph import WaitGraph
 
 _NO_ROWS: Int64 = np.zeros(1, np.int64)
 _COUNTED: dict[str, Any] = {
@@ -335,7 +335,7 @@ def carried_lag(plan: Plan) -> Int64:
     ledger = Ledger(len(plan.workers), plan.contributors())
     carried = {}
     kind, rank, chunk_of, message = (getattr(ops, name).tolist() for name in ("kind", "rank", "chunk", "message"))
-    for node in _in_order(Graph(plan)):
+    for node in _in_order(WaitGraph(plan)):
         iteration, op = divmod(node, count)
         chunk = chunk_of[op]
         if kind[op] == OpKind.SEND and op in combine:
@@ -355,7 +355,7 @@ def carried_lag(plan: Plan) -> Int64:
     return lag
 
 
-def _in_order(graph: Graph) -> list[int]:
+def _in_order(graph: WaitGraph) -> list[int]:
     """The nodes of two iterations, each behind those that it waits for."""
     waits = graph.waits_for.copy()
     order = np.flatnonzero(waits == 0).tolist()

@@ -41,7 +41,7 @@ def busiest_port(plan: Plan, fabric: Fabric) -> BusyPort:
 
 
 @dataclass(frozen=True)
-class _Arrivals:
+class _HostArrivals:
     """Messages that cross the network, one row per host at which a message arrives."""
 
     #: Number of the SEND.
@@ -52,7 +52,7 @@ class _Arrivals:
     target: Int64
 
     @staticmethod
-    def of(plan: Plan) -> _Arrivals:
+    def of(plan: Plan) -> _HostArrivals:
         """Finds the arrivals of an iteration. A multicast message for several ranks of a host arrives there once."""
         ops = plan.ops
         received = ops.message[ops.kind == OpKind.RECV]
@@ -60,7 +60,7 @@ class _Arrivals:
         source = plan.rank_host[ops.rank[received]]
         rows = np.flatnonzero(plan.is_remote()[received] & (source != target))
         rows = rows[_first_of_each(received[rows], target[rows])]
-        return _Arrivals(received[rows], source[rows].astype(np.int64), target[rows].astype(np.int64))
+        return _HostArrivals(received[rows], source[rows].astype(np.int64), target[rows].astype(np.int64))
 
 
 def _host_ports(plan: Plan, fabric: Fabric) -> Iterator[BusyPort]:
@@ -68,7 +68,7 @@ def _host_ports(plan: Plan, fabric: Fabric) -> Iterator[BusyPort]:
 
     Aggregators' ports are left out, because they have no line rate.
     """
-    arrivals = _Arrivals.of(plan)
+    arrivals = _HostArrivals.of(plan)
     leaving = _first_of_each(arrivals.send)
     for direction, send, host in (
         ("out", arrivals.send[leaving], arrivals.source[leaving]),
@@ -85,7 +85,7 @@ def _uplinks(plan: Plan, fabric: Fabric, tier: Tier) -> Iterator[BusyPort]:
 
     A multicast message goes up from its leaf once, and down to each other leaf once.
     """
-    arrivals = _Arrivals.of(plan)
+    arrivals = _HostArrivals.of(plan)
     source, target = (_parts_of(fabric, tier, endpoints) for endpoints in (arrivals.source, arrivals.target))
     crossing = source != target
     for direction, part, keys in (

@@ -82,7 +82,7 @@ def _divide(sizes: Int64, scale: int) -> Int64:
 
 
 @dataclass(frozen=True)
-class Load:
+class AllreduceLoad:
     """The load of an allreduce of K bytes on the busiest of each resource, on the path that decides its time."""
 
     #: Messages one after the other, each of which pays the latency.
@@ -102,8 +102,8 @@ class StandIn:
     Raises InputFault where the small cluster has no link of a kind that the large one is slowed down by.
     """
 
-    own: Load
-    meant: Load
+    own: AllreduceLoad
+    meant: AllreduceLoad
 
     def __post_init__(self) -> None:
         """Rejects a cluster without a kind of link that it has to stand for."""

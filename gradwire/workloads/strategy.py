@@ -17,7 +17,7 @@ from gradwire.datatypes.class_plans import ClassPlan, Folding, RingSequence
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
 from gradwire.workloads.job import Cluster, Job
-from gradwire.workloads.stand_in import Load
+from gradwire.workloads.stand_in import AllreduceLoad
 
 UNSENT_BYTES = 1 << 20
 """The most bytes that wait unsent for a connection if no source says how many: several messages of most plans."""
@@ -125,7 +125,7 @@ class Strategy:
     aggregators: Callable[[Any], bool] = no_aggregators
     #: The load of each of its allreduces on a cluster, by which a small cluster can stand in for a large one; None if
     #: unknown.
-    load: Callable[[Cluster, Any], Load] | None = None
+    load: Callable[[Cluster, Any], AllreduceLoad] | None = None
     #: Bytes of weights, gradients and momentum that a worker keeps for each of the model's parameters, in fp32.
     state_bytes: Callable[[Cluster, Any], float] = whole_state
     #: When the senders of its system take a message for sent.

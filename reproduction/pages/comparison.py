@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
-from gradwire.analysis.cells import EFFICIENCY
+from gradwire.analysis.printed_cells import EFFICIENCY
 from gradwire.analysis.report.charts import PALETTE, STYLE, svg_text
 from reproduction.pages.tables import value_text
 from reproduction.scoring.score import Result, Status

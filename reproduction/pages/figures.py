@@ -14,9 +14,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from gradwire.analysis.cells import EFFICIENCY, SPEEDUP
 from gradwire.analysis.parameters import fits, parameter_number
 from gradwire.analysis.points import PointResult, interval
+from gradwire.analysis.printed_cells import EFFICIENCY, SPEEDUP
 from gradwire.analysis.report.charts import MARKERS, METRIC_AXES, PALETTE, STYLE, svg_text
 from reproduction.pages.curves import Drawing, drawings_of
 from reproduction.scoring.evidence import NoEvidence, Points, speedup

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradwire.analysis.printed import APPROX_SHARE, EFFICIENCY_POINTS, EXACT_SHARE, NUMBER_SHARE
-from gradwire.analysis.report.tables import Link, markdown_table
+from gradwire.analysis.report.tables import MarkdownLink, markdown_table
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
@@ -88,7 +88,7 @@ def _papers(records: Sequence[Record]) -> TextTable:
     rows = []
     for record in records:
         page, table, facts = f"reproduction/{record.paper}.md", f"reproduction/{record.paper}.csv", record.facts
-        links = (Link(f"[{record.name}]({page})"), Link(f"[CSV]({table})"))
+        links = (MarkdownLink(f"[{record.name}]({page})"), MarkdownLink(f"[CSV]({table})"))
         origin = () if is_one else (facts.kernel, facts.code)
         rows.append((*links, facts.date, *origin, str(facts.points), f"{facts.points_s:.0f}"))
     foot = (

@@ -9,7 +9,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from gradwire.analysis.report.pages import HtmlTable, drawing, html_table, page
-from gradwire.analysis.report.text_table import Line, Part, TextTable
+from gradwire.analysis.report.text_table import Part, TextLine, TextTable
 from gradwire.files import replace_text
 from reproduction.pages.differences import Difference, differences, unexplained_claims
 from reproduction.pages.reproduced import Reproduced, ReproducedScenario
@@ -41,13 +41,13 @@ def _by_paper(papers: Sequence[Reproduced]) -> dict[str, list[Result]]:
 def terminal(papers: Sequence[Reproduced]) -> list[Part]:
     """The scoreboard, the score in words, what differs, and the runs that failed."""
     results = [result for paper in papers for result in paper.results]
-    parts: list[Part] = [Line(title_of(papers), "strong"), scoreboard(_by_paper(papers))]
-    parts += [Line(line, "strong") for line in summary_lines(results)]
+    parts: list[Part] = [TextLine(title_of(papers), "strong"), scoreboard(_by_paper(papers))]
+    parts += [TextLine(line, "strong") for line in summary_lines(results)]
     for result in results:
         if result.status in (Status.DIFFERS, Status.NO_EVIDENCE):
-            parts.append(Line(f"{result.name}: {_difference(result)}"))
+            parts.append(TextLine(f"{result.name}: {_difference(result)}"))
     failed = {label: reason for paper in papers for label, reason in paper.facts.failed.items()}
-    parts += [Line(f"failed: {label}: {reason}", "bad") for label, reason in failed.items()]
+    parts += [TextLine(f"failed: {label}: {reason}", "bad") for label, reason in failed.items()]
     return parts
 
 

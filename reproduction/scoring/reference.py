@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from gradwire.analysis.cells import shipped_values
+from gradwire.analysis.printed_cells import shipped_values
 from gradwire.faults import InputFault, InternalFault, key_of, reason_of
 
 FOLDER = Path(__file__).parent.parent

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from gradwire.faults import InputFault
-from gradwire.runs.ccl import Given, row_of, set_up, size_of
+from gradwire.runs.ccl import CclOptions, row_of, set_up, size_of
 from gradwire.workloads.engines.collectives.schedule import Collective
 
 FOLDER = Path(__file__).parent
@@ -21,7 +21,7 @@ RIGHT_WITHIN = 0.10
 NUMBER_SHARE)."""
 
 
-USUAL = Given(
+USUAL = CclOptions(
     machines=2,
     gpus=8,
     gpu="h100",
@@ -42,7 +42,7 @@ USUAL = Given(
 )
 """What the command has where nothing is asked."""
 OPTIONS = {"version": "nccl", "mtu_bytes": "mtu", "links": "nvlink", "variables": "env"}
-"""Names of options that differ from those in `Given`."""
+"""Names of options that differ from those in `CclOptions`."""
 FLOAT_BYTES = 4
 
 
@@ -126,7 +126,7 @@ class Planned:
 class Called:
     """A line of the table of `gradwire ccl all-reduce`, and how its time becomes the printed quantity."""
 
-    #: What differs from `USUAL`, by its name in `Given`.
+    #: What differs from `USUAL`, by its name in `CclOptions`.
     options: tuple[tuple[str, str | int], ...]
     #: As `--sizes` has it.
     size: str
@@ -139,7 +139,7 @@ class Called:
         return By.CCL
 
     @property
-    def given(self) -> Given:
+    def given(self) -> CclOptions:
         """The options of the command."""
         return replace(
             USUAL,

@@ -21,8 +21,8 @@ from gradwire.console.live_progress import LiveProgress
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
 from gradwire.runs.compiling.many_points import cores
-from gradwire.runs.executing.choice import LOCAL, Where
 from gradwire.runs.executing.executor import Executor
+from gradwire.runs.executing.executor_choice import LOCAL, Where
 from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.machine_trial import trial_on
 from gradwire.runs.launch.place import writing

@@ -13,11 +13,11 @@ from typing import Any
 
 from gradwire.faults import InputFault
 from gradwire.runs.compiling.many_points import cores
-from gradwire.runs.executing.choice import Where
+from gradwire.runs.executing.executor_choice import Where
 from gradwire.runs.judged import JudgedRun
-from gradwire.runs.launch.execution import Prepared, carry_out_several, prepare
+from gradwire.runs.launch.scenario_run import Prepared, carry_out_several, prepare
 from gradwire.runs.screen import Screen
-from gradwire.scenario.loading import Origin
+from gradwire.scenario.loading import ScenarioOrigin
 from gradwire.scenario.scenario_files import resolved_scenario
 from gradwire.vm.machines import Clock
 from reproduction.world import additions
@@ -67,7 +67,7 @@ def run_programs(
     prepared = []
     for programs in smallest_first:
         document = documents[programs]
-        scenario = resolved_scenario(document, Origin.given(document))
+        scenario = resolved_scenario(document, ScenarioOrigin.given(document))
         prepared.append(prepare(scenario, Clock(), FOLDER / f"{programs.name}-{_digest(document)}", screen))
     where = Where(jobs=jobs or jobs_for(max(map(_memory_mb, documents.values())), _machine_bytes(), cores()))
     if any(programs.needs_torch and _is_to_run(each) for programs, each in zip(smallest_first, prepared, strict=True)):

@@ -16,7 +16,7 @@ from gradwire.analysis.bounds import bounds
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.network.fabric import ETHERNET_HEADER_BYTES, IP_TCP_HEADER_BYTES, IP_UDP_HEADER_BYTES, Fabric, Topology
-from gradwire.runs.replay import COUNTERS, Replayed, replay_plans
+from gradwire.runs.replay import COUNTERS, ReplayedPlan, replay_plans
 from gradwire.vm.kernel import cached_kernel
 from gradwire.workloads.checker import check
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
@@ -75,12 +75,12 @@ def fig_2() -> dict[str, Plan]:
     return {"none": none, "agg": adding, "none, staggered": staggered(none), "agg, staggered": staggered(adding)}
 
 
-def run(fabric: Fabric, plans: Mapping[str, Plan]) -> dict[str, Replayed]:
+def run(fabric: Fabric, plans: Mapping[str, Plan]) -> dict[str, ReplayedPlan]:
     return replay_plans(plans, fabric, ITERATIONS, reads=COUNTERS)
 
 
 @pytest.fixture(scope="module")
-def single(virtual_kernel: object) -> dict[str, Replayed]:
+def single(virtual_kernel: object) -> dict[str, ReplayedPlan]:
     assert cached_kernel() is not None
     idle = job_of([4, 4], 0, Cluster(4, 1, colocated=False), SINGLE)
     ring = job_of([4, 4], 0, Cluster(4), SINGLE)
@@ -94,7 +94,7 @@ def single(virtual_kernel: object) -> dict[str, Replayed]:
     return run(SINGLE, {**fig_2(), **plans})
 
 
-def adding_units(replayed: Replayed) -> float:
+def adding_units(replayed: ReplayedPlan) -> float:
     """From the first backward op's start to the last gradient's arrival at the server, in units, in the last iteration."""
     ops, log = replayed.plan.ops, replayed.log
     now = log.iteration == ITERATIONS - 1
@@ -111,7 +111,7 @@ def adding_units(replayed: Replayed) -> float:
 @pytest.mark.parametrize(
     ("name", "units"), [("none", 21), ("agg", 12), ("none, staggered", 21), ("agg, staggered", 15)]
 )
-def test_netops_fig_2(single: dict[str, Replayed], name: str, units: float) -> None:
+def test_netops_fig_2(single: dict[str, ReplayedPlan], name: str, units: float) -> None:
     assert adding_units(single[name]) == pytest.approx(units, rel=CLOSE)
 
 
@@ -125,20 +125,20 @@ def test_netops_fig_2(single: dict[str, Replayed], name: str, units: float) -> N
         ("ring", 8 * 2 * 3 / 4),
     ],
 )
-def test_closed_forms_of_a_model_without_computation(single: dict[str, Replayed], name: str, units: float) -> None:
+def test_closed_forms_of_a_model_without_computation(single: dict[str, ReplayedPlan], name: str, units: float) -> None:
     replayed = single[name]
     iteration_s = iteration_times_s(replayed.plan, replayed.log, ITERATIONS)[-1]
     assert iteration_s / UNIT_S == pytest.approx(units, rel=CLOSE)
     assert iteration_s >= bounds(replayed.plan, SINGLE).lower_bound_s
 
 
-def test_enough_switch_memory_costs_no_time(single: dict[str, Replayed]) -> None:
+def test_enough_switch_memory_costs_no_time(single: dict[str, ReplayedPlan]) -> None:
     """4 MB are three milliseconds of a port at 10 Gbit/s: tokens come long before senders have nothing left to send."""
     times = [iteration_times_s(single[name].plan, single[name].log, ITERATIONS)[-1] for name in ("bounded", "both")]
     assert times[0] == pytest.approx(times[1], rel=CLOSE)
 
 
-def test_a_lossless_fabric_loses_repairs_and_floods_nothing(single: dict[str, Replayed]) -> None:
+def test_a_lossless_fabric_loses_repairs_and_floods_nothing(single: dict[str, ReplayedPlan]) -> None:
     for name, replayed in single.items():
         assert replayed.counts is not None
         assert replayed.repairs == 0, name
@@ -147,7 +147,7 @@ def test_a_lossless_fabric_loses_repairs_and_floods_nothing(single: dict[str, Re
 
 
 @pytest.fixture(scope="module")
-def leaf_spine(virtual_kernel: object) -> dict[str, Replayed]:
+def leaf_spine(virtual_kernel: object) -> dict[str, ReplayedPlan]:
     job = job_of([2, 1], 1, Cluster(6, 2, colocated=False), LEAF_SPINE)
     plans = {"both": plan_of(job, "multicast-aggregation-ps", {"placement": "split", "message_parameters": FINE})}
     ring = job_of([2, 1], 1, Cluster(8), LEAF_SPINE)
@@ -155,7 +155,7 @@ def leaf_spine(virtual_kernel: object) -> dict[str, Replayed]:
     return run(LEAF_SPINE, plans)
 
 
-def sent_bytes(replayed: Replayed, ports: list[str]) -> int:
+def sent_bytes(replayed: ReplayedPlan, ports: list[str]) -> int:
     """What data bands of ports (as the fabric names them) sent in all iterations."""
     assert replayed.counts is not None
     return sum(band.bytes_sent for band in replayed.counts.bands if band.band > 0 and band.port in ports)
@@ -166,7 +166,9 @@ def frames(size_bytes: float, headers: int) -> float:
     return size_bytes * (1500 + ETHERNET_HEADER_BYTES) / (1500 - headers)
 
 
-def test_each_link_of_a_leaf_and_spine_fabric_carries_one_copy_and_one_result(leaf_spine: dict[str, Replayed]) -> None:
+def test_each_link_of_a_leaf_and_spine_fabric_carries_one_copy_and_one_result(
+    leaf_spine: dict[str, ReplayedPlan],
+) -> None:
     """Six workers (four on leaf 1), two servers on leaf 2, each with half of the model."""
     replayed = leaf_spine["both"]
     model_bytes = float(replayed.plan.chunk_bytes.sum()) * ITERATIONS
@@ -188,7 +190,9 @@ def test_each_link_of_a_leaf_and_spine_fabric_carries_one_copy_and_one_result(le
         assert sent_bytes(replayed, list(ports)) == pytest.approx(size_bytes, rel=CLOSE), ports
 
 
-def test_leaf_and_spine_multicast_is_never_below_its_bound_and_repairs_nothing(leaf_spine: dict[str, Replayed]) -> None:
+def test_leaf_and_spine_multicast_is_never_below_its_bound_and_repairs_nothing(
+    leaf_spine: dict[str, ReplayedPlan],
+) -> None:
     for name, replayed in leaf_spine.items():
         assert replayed.repairs == 0, name
         mean_s = iteration_times_s(replayed.plan, replayed.log, ITERATIONS)[-1]
@@ -196,7 +200,7 @@ def test_leaf_and_spine_multicast_is_never_below_its_bound_and_repairs_nothing(l
 
 
 @pytest.fixture(scope="module")
-def lossy(virtual_kernel: object) -> dict[str, Replayed]:
+def lossy(virtual_kernel: object) -> dict[str, ReplayedPlan]:
     job = job_of([0.5, 0.4], 0.1, Cluster(4, 1, colocated=False), LOSSY)
     ring = job_of([0.5, 0.4], 0.1, Cluster(5), LOSSY)
     plans = {
@@ -211,7 +215,7 @@ def lossy(virtual_kernel: object) -> dict[str, Replayed]:
 
 
 @pytest.mark.parametrize("name", ["multicast", "aggregation", "both", "ring"])
-def test_loss_costs_time_and_never_data(lossy: dict[str, Replayed], name: str) -> None:
+def test_loss_costs_time_and_never_data(lossy: dict[str, ReplayedPlan], name: str) -> None:
     replayed = lossy[name]
     assert replayed.counts is not None
     done = np.bincount(replayed.log.iteration * len(replayed.plan.ops) + replayed.log.op)

@@ -12,7 +12,7 @@ from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.network.fabric import EXACT_TIMER_BURST_S, Fabric
-from gradwire.runs.replay import Replayed, replay_plans
+from gradwire.runs.replay import ReplayedPlan, replay_plans
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.patterns import compile_transfers, ring
 
@@ -57,18 +57,18 @@ def plans() -> Mapping[str, Plan]:
 
 
 @pytest.fixture(scope="module")
-def departing(virtual_kernel: Path) -> Mapping[str, Replayed]:
+def departing(virtual_kernel: Path) -> Mapping[str, ReplayedPlan]:
     """The plans, replayed in one kernel, where SENDs end when their last byte has left."""
     return replay_plans(plans(), FABRIC, ITERATIONS, sockets=SocketOptions(4 << 20, None))
 
 
 @pytest.fixture(scope="module")
-def buffered(virtual_kernel: Path) -> Mapping[str, Replayed]:
+def buffered(virtual_kernel: Path) -> Mapping[str, ReplayedPlan]:
     """The same where they end when a socket has taken it."""
     return replay_plans(plans(), FABRIC, ITERATIONS, sockets=SocketOptions(4 << 20, 1 << 20))
 
 
-def sends_s(run: Replayed) -> np.typing.NDArray[np.float64]:
+def sends_s(run: ReplayedPlan) -> np.typing.NDArray[np.float64]:
     """Start and end of the two SENDs in each iteration, shape (iterations, 2, 2)."""
     sends, log = np.flatnonzero(run.plan.ops.kind == OpKind.SEND), run.log
     rows = [
@@ -80,7 +80,7 @@ def sends_s(run: Replayed) -> np.typing.NDArray[np.float64]:
 
 @pytest.mark.parametrize("size_bytes", SIZES)
 def test_a_send_takes_as_long_as_its_bytes_and_the_next_begins_a_latency_later(
-    departing: Mapping[str, Replayed], size_bytes: int
+    departing: Mapping[str, ReplayedPlan], size_bytes: int
 ) -> None:
     times_s = sends_s(departing[f"{size_bytes} after {LATENCY_S}"])
     assert times_s[:, :, 1] - times_s[:, :, 0] == pytest.approx(wire_s(size_bytes), abs=EXACT_S)
@@ -88,7 +88,9 @@ def test_a_send_takes_as_long_as_its_bytes_and_the_next_begins_a_latency_later(
 
 
 @pytest.mark.parametrize("size_bytes", SIZES)
-def test_without_a_latency_the_next_begins_within_a_burst(departing: Mapping[str, Replayed], size_bytes: int) -> None:
+def test_without_a_latency_the_next_begins_within_a_burst(
+    departing: Mapping[str, ReplayedPlan], size_bytes: int
+) -> None:
     times_s = sends_s(departing[f"{size_bytes} after 0.0"])
     assert times_s[:, 0, 1] - times_s[:, 0, 0] == pytest.approx(wire_s(size_bytes), abs=EXACT_S)
     early_s = times_s[:, 0, 1] - times_s[:, 1, 0]
@@ -97,12 +99,14 @@ def test_without_a_latency_the_next_begins_within_a_burst(departing: Mapping[str
     assert times_s[:, 1, 1] - times_s[:, 0, 0] == pytest.approx(2 * wire_s(size_bytes), abs=2 * EXACT_S)
 
 
-def test_with_buffers_the_latency_overlaps_the_wire(buffered: Mapping[str, Replayed]) -> None:
+def test_with_buffers_the_latency_overlaps_the_wire(buffered: Mapping[str, ReplayedPlan]) -> None:
     times_s = sends_s(buffered[f"{SIZES[0]} after {LATENCY_S}"])
     assert (times_s[:, 0, 1] - times_s[:, 0, 0] < wire_s(SIZES[0]) / 10).all()
 
 
-def test_throughput_does_not_depend_on_it(departing: Mapping[str, Replayed], buffered: Mapping[str, Replayed]) -> None:
+def test_throughput_does_not_depend_on_it(
+    departing: Mapping[str, ReplayedPlan], buffered: Mapping[str, ReplayedPlan]
+) -> None:
     runs = departing["ring"], buffered["ring"]
     times_s = [float(iteration_times_s(run.plan, run.log, ITERATIONS)[1:].mean()) for run in runs]
     assert times_s[0] == pytest.approx(times_s[1], rel=0.002)

@@ -25,14 +25,23 @@ from gradwire.analysis.program_results import READERS as FIGURES
 from gradwire.analysis.program_results import FigureRow, frame_of_figures
 from gradwire.cache_files import kept
 from gradwire.cli import running, stored_runs
-from gradwire.cli.trace_import import Said
+from gradwire.cli.trace_import import TraceOptions
 from gradwire.controller.dumped_flows import flows_in, groups_in
 from gradwire.controller.followed_flows import SwitchFlows, follow
 from gradwire.faults import InputFault, MachineFault
 from gradwire.inside import door, forking
-from gradwire.inside.program_protocol import Ended, Event, Output, Ready, Refused, ScriptReport, event_of, line_of
+from gradwire.inside.program_protocol import (
+    Event,
+    Output,
+    ProgramEnded,
+    Ready,
+    Refused,
+    ScriptReport,
+    event_of,
+    line_of,
+)
 from gradwire.inside.warm_interpreter import LENGTH_BYTES
-from gradwire.runs.stored.files import reading
+from gradwire.runs.stored.run_files import reading
 from gradwire.scenario.definitions import network_files, topo_process
 from gradwire.scenario.loading import load_scenario
 from gradwire.scenario.resolution.compilation import compile_point
@@ -51,7 +60,7 @@ OSU = "# OSU MPI Latency Test\n# Size          Latency (us)\n0   1.20\n8  1.25\n
 EVENTS: tuple[Event, ...] = (
     Ready((12, 13)),
     Output(1, 2, b"said", "client"),
-    Ended(0, 129, "server", 5),
+    ProgramEnded(0, 129, "server", 5),
     Refused("InputFault", "no"),
     ScriptReport(status=0, duration_s=1.5, killed_for_memory=0),
 )
@@ -87,14 +96,16 @@ def _groups(path: Path) -> None:
     trace = path.with_name("trace.json")
     if not trace.exists():
         ddp_step().write(trace)
-    import_traces([trace], "hostile", Said(2, None, path, None, None).reading(), lambda *_: None)
+    import_traces([trace], "hostile", TraceOptions(2, None, path, None, None).reading(), lambda *_: None)
 
 
 @cache
 def _workload() -> bytes:
     with TemporaryDirectory() as folder:
         paths = [ddp_step(rank).write(Path(folder) / f"{rank}.json") for rank in range(2)]
-        import_traces(paths, "small", Said(None, None, None, None, None).reading(), lambda *_: None).write(Path(folder))
+        import_traces(paths, "small", TraceOptions(None, None, None, None, None).reading(), lambda *_: None).write(
+            Path(folder)
+        )
         return (Path(folder) / FILE_NAME).read_bytes()
 
 

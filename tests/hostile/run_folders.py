@@ -27,8 +27,8 @@ from gradwire.faults import InputFault
 from gradwire.runs.agreement import compared
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.stored.explanation import captured_use, explain
-from gradwire.runs.stored.files import SEALS_FILE
 from gradwire.runs.stored.provenance import facts, provenance
+from gradwire.runs.stored.run_files import SEALS_FILE
 from gradwire.runs.stored.run_folder import named_run, run_folder, stored_clock, stored_plans, stored_scenario
 from gradwire.runs.stored.stored_run import COMPLETION_FILE, StoredRun
 from gradwire.runs.works import judge_folder, judge_kept, work_of_scenario

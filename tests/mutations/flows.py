@@ -11,8 +11,8 @@ import gradwire.controller.__main__
 from gradwire.controller.rules import (
     MULTICAST_PRIORITY,
     PAIR_PRIORITY,
-    Bucket,
     FlowRule,
+    GroupBucket,
     GroupRule,
     SwitchRules,
 )
@@ -45,7 +45,7 @@ def flows(change: Change) -> Callable[[], None]:
     return installed(of)
 
 
-def groups(change: Callable[[GroupRule, SwitchRules], tuple[Bucket, ...]]) -> Callable[[], None]:
+def groups(change: Callable[[GroupRule, SwitchRules], tuple[GroupBucket, ...]]) -> Callable[[], None]:
     """Other buckets in the first switch with groups of the data band."""
 
     def of(switch: SwitchRules) -> SwitchRules:
@@ -109,20 +109,20 @@ def shadowed(switch: SwitchRules) -> SwitchRules:
     return replace(switch, flows=(*stale, *switch.flows))
 
 
-def without_buckets(rule: GroupRule, switch: SwitchRules) -> tuple[Bucket, ...]:
+def without_buckets(rule: GroupRule, switch: SwitchRules) -> tuple[GroupBucket, ...]:
     return rule.buckets[:-1] if switch.dpid == 1 and len(rule.buckets) > 1 else rule.buckets
 
 
-def doubled_buckets(rule: GroupRule, switch: SwitchRules) -> tuple[Bucket, ...]:
+def doubled_buckets(rule: GroupRule, switch: SwitchRules) -> tuple[GroupBucket, ...]:
     return (*rule.buckets, rule.buckets[-1]) if switch.dpid == 1 else rule.buckets
 
 
-def foreign_buckets(rule: GroupRule, switch: SwitchRules) -> tuple[Bucket, ...]:
+def foreign_buckets(rule: GroupRule, switch: SwitchRules) -> tuple[GroupBucket, ...]:
     """A copy to the first switch's first host, which may be the sender or has one already."""
-    return (*rule.buckets, Bucket(rule.buckets[0].band, 1)) if switch.dpid == 1 else rule.buckets
+    return (*rule.buckets, GroupBucket(rule.buckets[0].band, 1)) if switch.dpid == 1 else rule.buckets
 
 
-def strange_bands(rule: GroupRule, _: SwitchRules) -> tuple[Bucket, ...]:
+def strange_bands(rule: GroupRule, _: SwitchRules) -> tuple[GroupBucket, ...]:
     return tuple(replace(bucket, band=0) for bucket in rule.buckets)
 
 

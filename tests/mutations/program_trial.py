@@ -20,10 +20,10 @@ from gradwire.faults import Fault as GradwireFault
 from gradwire.inside.program_protocol import Report
 from gradwire.network.fabric import Fabric
 from gradwire.programs import execution
-from gradwire.programs.execution import Request
+from gradwire.programs.execution import JobRequest
 from gradwire.programs.launch import Started
 from gradwire.programs.reported import network_state
-from gradwire.vm.session import Session, session
+from gradwire.vm.session import JobSession, session
 from tests.mutations.fault import NOTHING, PROGRAMS, Fault, Outcome, refuse_broken, refuse_unused
 from tests.mutations.inside import FAULT_FILE
 
@@ -74,7 +74,7 @@ def run(family: str, fault: str) -> Ran:
         (folder / FAULT_FILE).write_text(f"{family}\n{fault}\n")
         patch.setattr("gradwire.programs.execution.session", _with_fault)
         talk = Started([sys.executable, "-c", TALK], [0, 1])
-        request = Request(FABRIC, [talk], MEMORY_MB, 20.0, WALL_LIMIT_S, WALL_LIMIT_S, (), folder)
+        request = JobRequest(FABRIC, [talk], MEMORY_MB, 20.0, WALL_LIMIT_S, WALL_LIMIT_S, (), folder)
         try:
             ran = Ran(execution.execute(request).report)
         except GradwireFault as error:
@@ -84,7 +84,7 @@ def run(family: str, fault: str) -> Ran:
         return ran
 
 
-def _with_fault(argv: Sequence[str], **named: Any) -> AbstractContextManager[Session]:
+def _with_fault(argv: Sequence[str], **named: Any) -> AbstractContextManager[JobSession]:
     """The machine's session, whose job is started through `inside_programs`."""
     return session([JOBS.get(word, word) for word in argv], **named)
 

@@ -12,7 +12,7 @@ import gradwire.topo.network
 import gradwire.topo.tc
 import gradwire.topo.wiring
 from gradwire.agents.connections import SocketOptions
-from gradwire.inside.readings import Reading
+from gradwire.inside.readings import CounterReading
 from gradwire.network.fabric import Fabric
 from tests.mutations.fault import Fault, replace_in
 from tests.mutations.tc import Commands, at, changed, option
@@ -65,8 +65,10 @@ def sockets(**changes: Any) -> Callable[[], None]:
 def counted(**changes: Callable[[int], int]) -> Callable[[], None]:
     """Counters of all bands are read wrongly."""
 
-    def make(original: Callable[[Reading, Reading], Any]) -> Callable[[Reading, Reading], Any]:
-        def since(now: Reading, then: Reading) -> Any:
+    def make(
+        original: Callable[[CounterReading, CounterReading], Any],
+    ) -> Callable[[CounterReading, CounterReading], Any]:
+        def since(now: CounterReading, then: CounterReading) -> Any:
             counts = original(now, then)
             bands = tuple(
                 replace(band, **{name: new(getattr(band, name)) for name, new in changes.items()})
@@ -76,7 +78,7 @@ def counted(**changes: Callable[[int], int]) -> Callable[[], None]:
 
         return since
 
-    return partial(replace_in, Reading, "since", make)
+    return partial(replace_in, CounterReading, "since", make)
 
 
 def no_ecn() -> None:

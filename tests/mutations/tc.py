@@ -12,7 +12,7 @@ from typing import Any
 
 import gradwire.inside.point
 import gradwire.topo.network
-from gradwire.inside.point import Bench
+from gradwire.inside.point import ReplayBench
 from gradwire.inside.point_protocol import PointTask
 from gradwire.network_namespace import network_namespace
 from gradwire.topo.command import run
@@ -117,7 +117,7 @@ def later(share: float, interface: str) -> Callable[[], None]:
         return commands
 
     def changing(original: Callable[..., float]) -> Callable[..., float]:
-        def probe(task: PointTask, folder: Path, ready: Bench) -> float:
+        def probe(task: PointTask, folder: Path, ready: ReplayBench) -> float:
             ratio = original(task, folder, ready)
             (shaper,) = option("rate", f"{round(_bit_s(shapers[0]) * share)}bit")(shapers)
             with (

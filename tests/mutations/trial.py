@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from gradwire.analysis.agreement.short_windows import window_use
 from gradwire.analysis.fluid.ideal import IdealRun
-from gradwire.analysis.fluid.steady import Window
+from gradwire.analysis.fluid.steady import MeasuredIterations
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.verdict.verdict import Circumstances, Verdict, failed_run, judge
 from gradwire.datatypes.plan import Plan
@@ -117,7 +117,9 @@ def judged(base: str, plan: Plan, log: OpLog, record: PointRecord) -> Ran:
     ideal = ideal_times(plan, fabric, rule)
     built = built_fabric(fabric, [plan])
     spine_of = Spines(built).spine_of
-    run_alike = IdealRun(plan, built, spine_of, Window(record.warmup, record.iterations - record.warmup), rule)
+    run_alike = IdealRun(
+        plan, built, spine_of, MeasuredIterations(record.warmup, record.iterations - record.warmup), rule
+    )
     found = judge(
         plan,
         fabric,

@@ -9,7 +9,7 @@ import pytest
 from gradwire.cli import command_line, terminal, upkeep
 from gradwire.console.plain_console import UNBOUNDED_COLUMNS, PlainConsole
 from gradwire.runs.executing.executor import Trial, no_trial
-from gradwire.runs.launch import execution
+from gradwire.runs.launch import scenario_run
 from reproduction import command as reproducing
 
 Answer = tuple[int, str, str]
@@ -30,6 +30,6 @@ def gradwire_says(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 
 def needs_no_kernel(monkeypatch: pytest.MonkeyPatch, trial: Trial = no_trial) -> None:
     """Points of commands and of `gradwire.run` need no kernel, and `trial` is what the machine is tried with before the first."""
-    for module in (reproducing, upkeep, execution):
+    for module in (reproducing, upkeep, scenario_run):
         monkeypatch.setattr(module, "make_kernel_ready", lambda _: False)
         monkeypatch.setattr(module, "trial_on", lambda _: trial)

@@ -13,7 +13,7 @@ import typer
 
 from gradwire.cli import command_line
 from gradwire.cli.division_search import asked_of
-from gradwire.runs.comparing.questions import Given, Network, question_of
+from gradwire.runs.comparing.questions import AskedNetwork, QuestionOptions, question_of
 from gradwire.runs.mapping.axes import parse_axes
 from gradwire.scenario.loading import Scenario, load_scenario
 from gradwire.scenario.program_scenarios import ProgramScenario
@@ -72,9 +72,9 @@ def carry_out_gradwire(words: list[str], call: Any) -> None:
         options = {"--machine-gpus": None, "--seq": None, "--global-batch": None, "--memory": None}
         assert asked_of(parameters["model"], parameters["gpus"], parameters["rate"], parameters["device"], options, ())
     elif verb == "compare":
-        given = Given(**{field.name: parameters[field.name] for field in fields(Given)})
+        given = QuestionOptions(**{field.name: parameters[field.name] for field in fields(QuestionOptions)})
         model = parameters["model"] and str(Path(parameters["model"]).expanduser())
-        question = question_of(model, parameters["trace"], Network(parameters["rate"]), given, ())
+        question = question_of(model, parameters["trace"], AskedNetwork(parameters["rate"]), given, ())
         assert parameters["trace"] or question.document()["model"]["device"]
     if verb in ("plan", "strategies", "models", "devices", "doctor"):
         status, out, err = call(*(str(Path(word).expanduser()) if word.startswith("~") else word for word in words))

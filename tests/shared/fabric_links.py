@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from gradwire.controller.flows import switch_rules, trace, trace_group
 from gradwire.controller.rules import Hop
+from gradwire.controller.switch_flows import switch_rules, trace, trace_group
 from gradwire.datatypes.plan import Plan
 from gradwire.network.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
 from gradwire.workloads.job import Cluster, Job

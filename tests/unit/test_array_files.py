@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from gradwire import array_files
-from gradwire.array_files import ANY_WIDTH, Column, DamagedArchiveError, lengths_in, read_arrays
+from gradwire.array_files import ANY_WIDTH, ArrayColumn, DamagedArchiveError, lengths_in, read_arrays
 from tests.shared.parts import in_order
 
 COLUMNS = {
-    "a": Column("i8"),
-    "pairs": Column("i4", (2,)),
-    "table": Column("i8", ANY_WIDTH),
-    "number": Column("i8", None),
-    "names": Column("U"),
-    "more": Column("u1", optional=True),
+    "a": ArrayColumn("i8"),
+    "pairs": ArrayColumn("i4", (2,)),
+    "table": ArrayColumn("i8", ANY_WIDTH),
+    "number": ArrayColumn("i8", None),
+    "names": ArrayColumn("U"),
+    "more": ArrayColumn("u1", optional=True),
 }
 ARRAYS: dict[str, Any] = {
     "a": np.arange(5),
@@ -89,7 +89,7 @@ def test_a_member_is_there_once(tmp_path: Path) -> None:
         with pytest.warns(UserWarning, match="Duplicate"):
             archive.writestr("a.npy", npy(np.arange(5)))
     with pytest.raises(DamagedArchiveError, match="'a' twice"):
-        read_arrays(tmp_path / "a.npz", {"a": Column("i8")})
+        read_arrays(tmp_path / "a.npz", {"a": ArrayColumn("i8")})
 
 
 def test_two_gibibytes_in_two_mebibytes_are_refused_before_a_byte_comes_out(
@@ -109,13 +109,13 @@ def test_two_gibibytes_in_two_mebibytes_are_refused_before_a_byte_comes_out(
     assert (tmp_path / "a.npz").stat().st_size < 3 << 20
     monkeypatch.setattr(array_files, "_unpacked", lambda *_: pytest.fail("it is unpacked"))
     with pytest.raises(DamagedArchiveError, match="'a' is compressed"):
-        read_arrays(tmp_path / "a.npz", {"a": Column("i8")})
+        read_arrays(tmp_path / "a.npz", {"a": ArrayColumn("i8")})
     monkeypatch.setattr(array_files, "most_bytes", lambda: 2**30)
     with pytest.raises(DamagedArchiveError, match=in_order("2,147,483,648 bytes", "1,073,741,824")):
-        read_arrays(tmp_path / "a.npz", {"a": Column("i8")}, compressed=True)
+        read_arrays(tmp_path / "a.npz", {"a": ArrayColumn("i8")}, compressed=True)
     monkeypatch.undo()
     with pytest.raises(DamagedArchiveError, match="may take 1,000"):
-        read_arrays(tmp_path / "a.npz", {"a": Column("i8")}, compressed=True, most=1000)
+        read_arrays(tmp_path / "a.npz", {"a": ArrayColumn("i8")}, compressed=True, most=1000)
 
 
 def test_a_claim_that_the_data_does_not_keep_is_found_while_it_comes_out(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_claim_that_the_data_does_not_keep_is_found_while_it_comes_out(tmp_pat
     content[content.find(b"PK\x01\x02") - 3] ^= 1
     path.write_bytes(content)
     with pytest.raises(zipfile.BadZipFile, match="CRC"):
-        read_arrays(path, {"a": Column("i8")})
+        read_arrays(path, {"a": ArrayColumn("i8")})
 
 
 def test_a_directory_of_gibibytes_is_not_read(tmp_path: Path) -> None:

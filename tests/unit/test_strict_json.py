@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gradwire.analysis.program_results import read_lines
 from gradwire.faults import InputFault
-from gradwire.inside.program_protocol import Ended, event_of
+from gradwire.inside.program_protocol import ProgramEnded, event_of
 from gradwire.reading_budget import reading_budget
 from gradwire.scenario.definitions.inlining import read_model
 from gradwire.scenario.definitions.network_files import network_in
@@ -120,9 +120,9 @@ DEEP = "[" * 100_000 + "]" * 100_000
 def test_whatever_a_program_answers_is_a_message_or_none(text: str) -> None:
     assert event_of(text) is None
     with pytest.raises(ValueError):
-        decoded(text, Ended)
+        decoded(text, ProgramEnded)
     with pytest.raises(ValueError):
-        decoded(text.encode() + b"\xff", Ended)
+        decoded(text.encode() + b"\xff", ProgramEnded)
 
 
 def test_a_key_given_twice_among_very_many_is_found_soon() -> None:

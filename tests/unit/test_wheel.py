@@ -15,7 +15,7 @@ from zipfile import ZipFile
 import pytest
 
 from gradwire.faults import InternalFault
-from gradwire.vm.kernel_source import CONFIG, PATCHES, Source, config_digest
+from gradwire.vm.kernel_source import CONFIG, PATCHES, KernelSource, config_digest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BANNER = b"\0Linux version 6.12.9 (gradwire@gradwire) (gcc (Debian 12.2.0-14) 12.2.0, GNU ld 2.40) #1 2000-01-01\n"
@@ -29,7 +29,7 @@ def wheel_tool(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Source:
+def source(tmp_path: Path) -> KernelSource:
     """A source package in which, but for the licenses, there is nothing."""
     tree = tmp_path / "linux-source-6.12"
     for name in ("GPL-2.0", "LGPL-2.1"):
@@ -37,11 +37,11 @@ def source(tmp_path: Path) -> Source:
         (tree / "LICENSES/preferred" / name).write_text(f"the text of {name}")
     with tarfile.open(tmp_path / "linux-source-6.12.tar.xz", "w:xz") as archive:
         archive.add(tree, tree.name)
-    return Source(tmp_path / "linux-source-6.12.tar.xz", (6, 12))
+    return KernelSource(tmp_path / "linux-source-6.12.tar.xz", (6, 12))
 
 
 def test_what_the_kernel_was_built_from_stands_beside_it(
-    wheel_tool: ModuleType, source: Source, tmp_path: Path
+    wheel_tool: ModuleType, source: KernelSource, tmp_path: Path
 ) -> None:
     kernel = tmp_path / "kernel-6.12-a-b"
     kernel.write_bytes(BANNER)
@@ -63,7 +63,7 @@ def test_what_the_kernel_was_built_from_stands_beside_it(
     assert "{" not in said
 
 
-def test_a_file_that_is_no_kernel_is_refused(wheel_tool: ModuleType, source: Source, tmp_path: Path) -> None:
+def test_a_file_that_is_no_kernel_is_refused(wheel_tool: ModuleType, source: KernelSource, tmp_path: Path) -> None:
     (tmp_path / "kernel-6.12-a-b").write_bytes(b"\x7fELF")
     with pytest.raises(InternalFault, match="its version"):
         wheel_tool.add_kernel(tmp_path / "kernel-6.12-a-b", source, tmp_path / "prebuilt")

@@ -35,7 +35,7 @@ from gradwire.agents.compiled.structures import (
     Told,
     What,
 )
-from gradwire.agents.departures import Line
+from gradwire.agents.departures import PortLine
 from gradwire.agents.op_state import COLUMNS, RankGraph
 from gradwire.agents.transfer import payload_file
 from gradwire.datatypes.plan import FULL_SPEED, Combine, Contributions, Int64, OpKind, Plan, contradiction
@@ -291,7 +291,7 @@ class CompiledReplay:
         connection_of_send: Mapping[int, int],
         outgoing: Mapping[int, socket.socket],
         incoming: Mapping[int, socket.socket],
-        line_of: Mapping[int, Line],
+        line_of: Mapping[int, PortLine],
     ) -> None:
         """Takes the connections of its hosts. line_of: as for ReplayLoop."""
         self._connections, given = connections, self._given
@@ -315,7 +315,7 @@ class CompiledReplay:
         given.incoming = (End * len(ends))(*ends)
         given.payload = self._payload = payload_file()
 
-    def _end(self, number: int, sock: socket.socket, line_of: Mapping[int, Line]) -> End:
+    def _end(self, number: int, sock: socket.socket, line_of: Mapping[int, PortLine]) -> End:
         connection = self._connections[number]
         end = End(descriptor=sock.fileno(), connection=number, destination=connection.dst)
         line = line_of.get(connection.src_host)

@@ -21,7 +21,7 @@ TYPICAL, MOST = 0.5, 0.95
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldBytes:
     """Bytes of payload of one connection that had not arrived when a SEND ended: they waited unsent in a socket, in the
     host's port, or in switches."""
 
@@ -30,13 +30,13 @@ class Held:
     most_bytes: int = 0
 
 
-def held_bytes_of(logged: LoggedOps, warmup: int) -> Held:
-    """Bytes that connections held in the measured iterations; an empty `Held` if no message with data crossed the
+def held_bytes_of(logged: LoggedOps, warmup: int) -> HeldBytes:
+    """Bytes that connections held in the measured iterations; an empty `HeldBytes` if no message with data crossed the
     network."""
     messages = wire_messages(logged)
     messages = messages.where(data_of(logged, messages) & (messages.iteration >= warmup))
     if not len(messages):
-        return Held()
+        return HeldBytes()
     ended = logged.end[messages.iteration, messages.send]
     size = logged.plan.ops.size_bytes[messages.send]
     # A queue serves one message after another, so they begin in the order of their bytes on the connection.
@@ -46,7 +46,7 @@ def held_bytes_of(logged: LoggedOps, warmup: int) -> Held:
         _of_connection(ended[rows], messages.header_ns[rows], messages.arrived_ns[rows], size[rows])
         for rows in np.split(order, cuts)
     ]
-    return Held(*quantiles(np.concatenate(by_connection), size[order]))
+    return HeldBytes(*quantiles(np.concatenate(by_connection), size[order]))
 
 
 def quantiles(values: Float64 | Int64, weights: Int64) -> list[int]:

@@ -16,7 +16,7 @@ import numpy as np
 from gradwire.analysis.agreement.causes import Cause, Trial, rough
 from gradwire.analysis.fluid.estimate import Buffered, FluidTimes, Jitter
 from gradwire.analysis.fluid.ideal import IdealRun
-from gradwire.analysis.fluid.steady import Window
+from gradwire.analysis.fluid.steady import MeasuredIterations
 from gradwire.analysis.job_times import Float64, fluid_edges_s, measured_times_s, measured_windows
 from gradwire.analysis.quantities import quantity
 from gradwire.datatypes.plan import Plan
@@ -35,7 +35,7 @@ class IterationsOfJob:
     #: Whether the longest iteration counts if none begins and ends while all run. It would have taken longer.
     at_least: bool = False
 
-    def __call__(self, plan: Plan, times: FluidTimes, window: Window) -> Float64:
+    def __call__(self, plan: Plan, times: FluidTimes, window: MeasuredIterations) -> Float64:
         """Their times on an ideal network. window: iterations of the plan."""
         edges_s = fluid_edges_s(plan, times, window.end)
         own = measured_windows(plan, edges_s, window.warmup)[self.number]

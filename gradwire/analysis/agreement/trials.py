@@ -16,7 +16,7 @@ from itertools import product
 import numpy as np
 
 from gradwire.analysis.agreement.causes import ENOUGH_WITHIN_MARGIN, Cause, Deviation, Trial, rough
-from gradwire.analysis.agreement.held_bytes import Float64, Held
+from gradwire.analysis.agreement.held_bytes import Float64, HeldBytes
 from gradwire.analysis.agreement.phases import with_phases
 from gradwire.analysis.agreement.short_windows import ShortWindow, with_windows
 from gradwire.analysis.bounds import slowest_bps
@@ -101,7 +101,7 @@ class SeenEffects:
     #: Times of the measured iterations.
     iterations_s: tuple[float, ...]
     #: Bytes that its connections held.
-    held: Held
+    held: HeldBytes
     #: Time between the arrivals of the copies of a multicast message; 0 without multicast.
     copies_apart_s: float
     #: Payload by which a message may arrive early through idle ports (Fabric.grain_s).
@@ -407,7 +407,7 @@ def _with_delays_at_ports(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
 
 
 def _with_long_bursts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
-    """Yields a bound on how late messages are if bytes were divided and bursts not (runs/compiling/division.py)."""
+    """Yields a bound on how late messages are if bytes were divided and bursts not (runs/compiling/scale_division.py)."""
     if seen.divided_by > 1:
         late_s = run.fabric.gso_bytes * 8 / slowest_bps(run.fabric)
         gso = quantity(run.fabric.gso_bytes, "bytes")

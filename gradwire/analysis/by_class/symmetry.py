@@ -39,7 +39,7 @@ def refuse_unlike_ways(fabric: Fabric) -> None:
 
 
 @dataclass(frozen=True)
-class Ways:
+class FlowPaths:
     """The ways of some flows, one line for each port that a flow passes."""
 
     #: Flow and port of each line.
@@ -60,7 +60,7 @@ class Ways:
         np.minimum.at(slowest, self.flow, self.port_bytes_per_ns[self.port])
         return slowest
 
-    def binding(self, left_in: int = 0) -> Ways:
+    def binding(self, left_in: int = 0) -> FlowPaths:
         """Returns these ways without the ports that cannot bind. The ports on which hosts send are kept, and so are the
         first `left_in` ports."""
         ports, hosts = len(self.port_bytes_per_ns), int(self.source.max()) + 1
@@ -70,20 +70,20 @@ class Ways:
         binds[np.unique(self.source)] = True
         binds[:left_in] = True
         kept = binds[self.port]
-        return Ways(self.flow[kept], self.port[kept], self.source, self.port_bytes_per_ns)
+        return FlowPaths(self.flow[kept], self.port[kept], self.source, self.port_bytes_per_ns)
 
 
-def ways_of(fabric: Fabric, spine_of: SpineOf | None, source: Int64, target: Int64) -> Ways:
+def ways_of(fabric: Fabric, spine_of: SpineOf | None, source: Int64, target: Int64) -> FlowPaths:
     """The ways between these hosts."""
     routes = routes_of(fabric, spine_of)
     ways = [routes.path(*ends) for ends in zip(source.tolist(), target.tolist(), strict=True)]
     flow = np.repeat(np.arange(len(ways)), [len(way) for way in ways])
     port = np.array([port for way in ways for port in way], np.int64)
-    return Ways(flow, port, source, port_rates_bps(fabric) / 8e9)
+    return FlowPaths(flow, port, source, port_rates_bps(fabric) / 8e9)
 
 
 @dataclass(frozen=True)
-class Flows:
+class RankFlows:
     """The flows that cross the network between ranks, kind by kind.
 
     Flows of a kind have in common their sender's and their receiver's class, and which copies they go between.
@@ -131,7 +131,7 @@ def class_lines(classes: ClassPlan, fabric: Fabric, spine_of: SpineOf | None) ->
     return _lines(classes, fabric, flows, routes, repeats, rates, travel_s)
 
 
-def flows_of(classes: ClassPlan) -> Flows:
+def flows_of(classes: ClassPlan) -> RankFlows:
     """The flows of all ranks. Raises NotByClass where some copies of a message cross the network and others do not."""
     members, hosts = classes.members, classes.host_of_rank
     found = classes.sent()
@@ -152,12 +152,12 @@ def flows_of(classes: ClassPlan) -> Flows:
             ends.append(np.stack([hosts[source], hosts[target]]))
     kind_of_send[found.sends] = kinds[found.of_send]
     if not ends:
-        return Flows(none, none, none, kind_of_send)
+        return RankFlows(none, none, none, kind_of_send)
     source, target = np.concatenate(ends, axis=1)
-    return Flows(source, target, np.repeat(np.arange(len(ends)), [each.shape[1] for each in ends]), kind_of_send)
+    return RankFlows(source, target, np.repeat(np.arange(len(ends)), [each.shape[1] for each in ends]), kind_of_send)
 
 
-def _travel_s(fabric: Fabric, ways: Ways, flows: Flows) -> Float64:
+def _travel_s(fabric: Fabric, ways: FlowPaths, flows: RankFlows) -> Float64:
     """Seconds that bytes of each kind of flows are under way, without their time on the line. Raises NotByClass if
     flows of a kind differ in that, or if flows with different delays meet at a port that may hold them."""
     delays = own_delays(fabric)
@@ -174,7 +174,7 @@ def _travel_s(fabric: Fabric, ways: Ways, flows: Flows) -> Float64:
     return of_kind
 
 
-def _plain_paths(fabric: Fabric, ways: Ways, route_start: Int64) -> Paths:
+def _plain_paths(fabric: Fabric, ways: FlowPaths, route_start: Int64) -> Paths:
     """The ways of all flows as the engine reads them, as far as lags need them."""
     count, ports = ways.flows, len(ways.port_bytes_per_ns)
     return Paths(
@@ -200,7 +200,7 @@ Counts = Mapping[tuple[int, int], int]
 """Numbers of flows that pass a port, by the kinds of the port and of the flows; without zeros."""
 
 
-def _kinds_passed(fabric: Fabric, ways: Ways, flows: Flows) -> tuple[Counts, Float64, list[list[int]]]:
+def _kinds_passed(fabric: Fabric, ways: FlowPaths, flows: RankFlows) -> tuple[Counts, Float64, list[list[int]]]:
     """For each kind of ports, the number of flows of each kind that pass it and its rate, and the kinds of ports that
     flows of each kind pass. Raises NotByClass.
 
@@ -231,7 +231,7 @@ def _one_way(fabric: Fabric) -> str:
     )
 
 
-def _port_kinds(ways: Ways, kind_of_flow: Int64, kinds: int) -> tuple[Int64, Counts, Float64]:
+def _port_kinds(ways: FlowPaths, kind_of_flow: Int64, kinds: int) -> tuple[Int64, Counts, Float64]:
     """The kind of each port, the number of flows of each kind at a port of each kind, and the rates of ports of each
     kind."""
     pairs, times = np.unique(ways.port * kinds + kind_of_flow[ways.flow], return_counts=True)
@@ -252,7 +252,7 @@ def _port_kinds(ways: Ways, kind_of_flow: Int64, kinds: int) -> tuple[Int64, Cou
     return port_kind, counts, np.array([rate for rate, _, _ in found])
 
 
-def _routes(ways: Ways, port_kind: Int64, flows: Flows) -> list[list[int]]:
+def _routes(ways: FlowPaths, port_kind: Int64, flows: RankFlows) -> list[list[int]]:
     """The kinds of ports that flows of each kind pass. Raises NotByClass where flows of one kind pass others."""
     order = np.lexsort((port_kind[ways.port], ways.flow))
     kind = port_kind[ways.port[order]]
@@ -271,7 +271,7 @@ def _routes(ways: Ways, port_kind: Int64, flows: Flows) -> list[list[int]]:
 def _lines(
     classes: ClassPlan,
     fabric: Fabric,
-    flows: Flows,
+    flows: RankFlows,
     routes: Sequence[Sequence[int]],
     repeats: Sequence[Sequence[int]],
     rates: Float64,

@@ -14,7 +14,7 @@ from gradwire.analysis.fluid.copies import with_separate_copies
 from gradwire.analysis.fluid.delays import Delays, own_delays
 from gradwire.analysis.fluid.estimate import FluidTimes, Jitter, SendEnds, estimate
 from gradwire.analysis.fluid.paths import Paths, SpineOf
-from gradwire.analysis.fluid.steady import Window, window_times_s
+from gradwire.analysis.fluid.steady import MeasuredIterations, window_times_s
 from gradwire.datatypes.plan import Plan
 from gradwire.network.fabric import Fabric
 
@@ -34,7 +34,7 @@ class IdealRun:
     fabric: Fabric
     spine_of: SpineOf | None
     #: The iterations that the run measured.
-    window: Window
+    window: MeasuredIterations
     #: The run's own rule.
     send_ends: SendEnds
     #: Delays of its links, with the windows of its connections; None: the fabric's own, with windows that do not
@@ -44,7 +44,7 @@ class IdealRun:
     paths: Paths | None = None
     #: Times of the iterations that count, where they are not those of the window: of one of several jobs, out of what a
     #: plan's ops take.
-    counted: Callable[[Plan, FluidTimes, Window], npt.NDArray[np.float64]] | None = None
+    counted: Callable[[Plan, FluidTimes, MeasuredIterations], npt.NDArray[np.float64]] | None = None
 
     def of(self, send_ends: SendEnds) -> IdealRun:
         """Returns this run with another rule for when a SEND ends."""
@@ -82,7 +82,7 @@ class IdealRun:
 
     def time_apart_s(self, apart_s: Sequence[float]) -> float:
         """Mean of as many iterations, after one in which each worker begins so much later than the first."""
-        window = Window(1, self.window.iterations)
+        window = MeasuredIterations(1, self.window.iterations)
         return mean_s(replace(self, window=window).iterations_s(apart_s=apart_s))
 
     def iterations_s(

@@ -20,7 +20,7 @@ reproduce` counts the same difference as a tie."""
 
 
 @dataclass(frozen=True)
-class Window:
+class MeasuredIterations:
     """The iterations of a run that are measured."""
 
     #: Iterations before, which are dropped.
@@ -34,12 +34,12 @@ class Window:
         return self.warmup + self.iterations
 
 
-def window_bias(times: FluidTimes, window: Window) -> float:
+def window_bias(times: FluidTimes, window: MeasuredIterations) -> float:
     """By how much the mean over a window differs from the mean of the steady iterations, as a share of the latter."""
     return float(window_times_s(times, window).mean()) / times.iteration_s - 1
 
 
-def window_times_s(times: FluidTimes, window: Window) -> npt.NDArray[np.float64]:
+def window_times_s(times: FluidTimes, window: MeasuredIterations) -> npt.NDArray[np.float64]:
     """Times of the iterations of a window, counted from the cold start.
 
     Those that were not computed repeat the last period, or take the steady time.
@@ -50,7 +50,7 @@ def window_times_s(times: FluidTimes, window: Window) -> npt.NDArray[np.float64]
     return np.concatenate([computed, np.resize(last, max(0, missing))])[window.warmup :]
 
 
-def steady_window(times: FluidTimes, iterations: int) -> Window | None:
+def steady_window(times: FluidTimes, iterations: int) -> MeasuredIterations | None:
     """The shortest warm-up, of one iteration or more, from which every window of at least `iterations` is NEAR the
     steady state.
 
@@ -62,8 +62,12 @@ def steady_window(times: FluidTimes, iterations: int) -> Window | None:
     for length in dict.fromkeys((iterations, whole_periods)):
         # From there on, a schedule with a period repeats; of one without, no more is known.
         last = times.needed if period else times.needed - length
-        off = [start for start in range(1, last + period + 1) if abs(window_bias(times, Window(start, length))) > NEAR]
+        off = [
+            start
+            for start in range(1, last + period + 1)
+            if abs(window_bias(times, MeasuredIterations(start, length))) > NEAR
+        ]
         warmup = max(off, default=0) + 1
         if warmup <= last:
-            return Window(warmup, length)
+            return MeasuredIterations(warmup, length)
     return None

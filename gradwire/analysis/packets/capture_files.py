@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.array_files import Column, read_arrays
+from gradwire.array_files import ArrayColumn, read_arrays
 from gradwire.datatypes.records import MOST_CAPTURED_PACKETS, Int64
 from gradwire.datatypes.wire.framing import FIXED_BYTES, HEADER_DTYPE, header_bytes_of, is_header, message_bytes_of
 from gradwire.faults import InputFault
@@ -43,7 +43,7 @@ _BANDS = {dscp_of_band(band): band for band in range(MAX_BANDS)}
 
 
 @dataclass(frozen=True)
-class Packets:
+class CapturedPackets:
     """Packets in columns, one row per packet in the order of the capture."""
 
     #: Time since the capture's start.
@@ -95,7 +95,7 @@ class Capture:
     """The contents of a port's file."""
 
     #: All packets.
-    packets: Packets
+    packets: CapturedPackets
     #: All messages whose header was read.
     messages: Messages
     #: Messages whose header is not in the file; with each, some messages after it are missing too.
@@ -115,18 +115,18 @@ class Capture:
     def load(path: Path) -> Capture:
         """Reads a file that `save` wrote. Raises OSError, or ValueError and others for other files."""
         columns = {
-            f"{kind}.{f.name}": Column("?" if f.name == "outbound" else "i8")
-            for kind, part in (("packets", Packets), ("messages", Messages))
+            f"{kind}.{f.name}": ArrayColumn("?" if f.name == "outbound" else "i8")
+            for kind, part in (("packets", CapturedPackets), ("messages", Messages))
             for f in fields(part)
         }
-        stored = read_arrays(path, {**columns, "lost_headers": Column("i8", None)})
+        stored = read_arrays(path, {**columns, "lost_headers": ArrayColumn("i8", None)})
         parts = {
             kind: {f.name: stored[f"{kind}.{f.name}"] for f in fields(part)}
-            for kind, part in (("packets", Packets), ("messages", Messages))
+            for kind, part in (("packets", CapturedPackets), ("messages", Messages))
         }
         if any(len({len(column) for column in part.values()}) > 1 for part in parts.values()):
             raise ValueError("its columns do not fit together")
-        return Capture(Packets(**parts["packets"]), Messages(**parts["messages"]), int(stored["lost_headers"]))
+        return Capture(CapturedPackets(**parts["packets"]), Messages(**parts["messages"]), int(stored["lost_headers"]))
 
 
 class RawPacket(NamedTuple):
@@ -261,7 +261,7 @@ class _Reading:
             ) from error
         start = start_ns if start_ns is not None else int(rows[0, 0]) if len(rows) else 0
         time_ns, outbound, band, frames, frame_bytes, stream_bytes = rows.T.copy()
-        packets = Packets(time_ns - start, outbound.astype(np.bool_), band, frames, frame_bytes, stream_bytes)
+        packets = CapturedPackets(time_ns - start, outbound.astype(np.bool_), band, frames, frame_bytes, stream_bytes)
         try:
             messages = _messages(self._seen, start)
         except OverflowError as error:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.analysis.packets.capture_files import Bool, Packets
+from gradwire.analysis.packets.capture_files import Bool, CapturedPackets
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.datatypes.records import Int64, OpLog
 from gradwire.faults import InputFault
@@ -70,7 +70,9 @@ class UseSummary:
     overlap: float
 
 
-def utilisation(packets: Packets, rate_bps: float, start_s: float, end_s: float, bin_s: float = BIN_S) -> Utilisation:
+def utilisation(
+    packets: CapturedPackets, rate_bps: float, start_s: float, end_s: float, bin_s: float = BIN_S
+) -> Utilisation:
     """The use of a port's line in whole bins between two times of the run's clock.
 
     A packet is a burst that occupies its line for its bytes over the rate, from the moment when it left its queue, and
@@ -92,7 +94,7 @@ def _edges(start_s: float, bin_s: float, bins: int) -> Float64:
     return edges
 
 
-def _carried_bits(packets: Packets, mine: Bool, rate_bps: float, at_s: Float64) -> Float64:
+def _carried_bits(packets: CapturedPackets, mine: Bool, rate_bps: float, at_s: Float64) -> Float64:
     """Bits of the chosen packets that the line has carried by each time of `at_s`, in the same shape."""
     begin_s = np.sort(packets.time_ns[mine]) / 1e9
     bits = 8.0 * packets.line_bytes[mine][np.argsort(packets.time_ns[mine], kind="stable")]
@@ -153,7 +155,7 @@ def received_while_idle(used: Utilisation, compute: Float64) -> float:
     return float((used.inbound_bps * (1 - compute)).sum()) / total if total > 0 else 0.0
 
 
-def by_iteration(packets: Packets, rate_bps: float, edges_ns: Int64, bin_s: float = BIN_S) -> list[UseSummary]:
+def by_iteration(packets: CapturedPackets, rate_bps: float, edges_ns: Int64, bin_s: float = BIN_S) -> list[UseSummary]:
     """A summary of each iteration between its boundaries
     (analysis/iterations.py), with bins that begin at its start."""
     edges_s = edges_ns / 1e9

@@ -18,10 +18,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Text
 
-from gradwire.analysis.cells import EFFICIENCY, SPEEDUP
 from gradwire.analysis.parameters import parameter_number
 from gradwire.analysis.points import PointResult, interval, parameter_names
 from gradwire.analysis.printed import Comparison, find_row
+from gradwire.analysis.printed_cells import EFFICIENCY, SPEEDUP
 from gradwire.files import replace_text, replacing
 from gradwire.terminal_text import visible
 

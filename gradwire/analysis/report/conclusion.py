@@ -14,7 +14,7 @@ from gradwire.analysis.agreement.causes import Agreement, Cause
 from gradwire.analysis.points import INVALID, VALID, PointResult
 from gradwire.analysis.report.charts import Labels
 from gradwire.analysis.report.ranking import COMPUTE_BOUND, Ranking, by_windows, limit, rank, seeds_wanted
-from gradwire.analysis.statistics import Outcome
+from gradwire.analysis.statistics import TimeComparison
 from gradwire.analysis.verdict.verdict import Verdict
 
 MOST_POINTS_NAMED = 3
@@ -86,7 +86,7 @@ class RankedSetting:
         if best is None:
             return []
         others = [entry for entry in self.ranking.valid if entry is not best and not entry.partial]
-        level = [entry for entry in others if self.ranking.against_best(entry).outcome is Outcome.LEVEL]
+        level = [entry for entry in others if self.ranking.against_best(entry).outcome is TimeComparison.LEVEL]
         return [entry.name for entry in (best, *level)]
 
 
@@ -341,7 +341,7 @@ def _doubt(settings: Sequence[RankedSetting]) -> str:
         for entry in setting.ranking.valid
         if entry is not setting.ranking.best and not entry.partial
     ]
-    unclear = [contrast for contrast in contrasts if contrast.outcome is Outcome.UNCLEAR]
+    unclear = [contrast for contrast in contrasts if contrast.outcome is TimeComparison.UNCLEAR]
     if not unclear:
         return ""
     if all(contrast.half is None for contrast in unclear):

@@ -16,8 +16,8 @@ from matplotlib.patches import FancyBboxPatch
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.charts import PALETTE, STYLE
 from gradwire.network.fabric import Fabric, Link
-from gradwire.network.network_graph import Graph
-from gradwire.network.shape import Shape
+from gradwire.network.network_graph import NetworkGraph
+from gradwire.network.shape import NetworkShape
 
 RADIUS, HOST_RADIUS = 1.0, 1.32
 MOST_NAMED = 48
@@ -49,7 +49,7 @@ HALF_BOX = 0.22
 """Half the height of a box."""
 
 
-def graph_drawing(fabric: Fabric, graph: Graph, title: Sequence[str]) -> Figure:
+def graph_drawing(fabric: Fabric, graph: NetworkGraph, title: Sequence[str]) -> Figure:
     """Links are as wide as their rates say; those with a delay are dashed."""
     switches, hosts = positions(graph)
     with mpl.rc_context(STYLE):
@@ -71,7 +71,7 @@ def graph_drawing(fabric: Fabric, graph: Graph, title: Sequence[str]) -> Figure:
     return figure
 
 
-def positions(graph: Graph) -> tuple[list[Point], list[Point]]:
+def positions(graph: NetworkGraph) -> tuple[list[Point], list[Point]]:
     """Places at which the switches and hosts of a graph are drawn."""
     count = graph.switches
     switches = [_on_circle(RADIUS if count > 1 else 0.0, number / count) for number in range(count)]
@@ -161,7 +161,7 @@ def different_networks(fabrics: Iterable[Fabric]) -> list[Fabric]:
     """One fabric of each shape and rate, in their order; classes and seeds do not count."""
     first_of_kind: dict[tuple[object, ...], Fabric] = {}
     for fabric in fabrics:
-        first_of_kind.setdefault(tuple(getattr(fabric, field.name) for field in fields(Shape)), fabric)
+        first_of_kind.setdefault(tuple(getattr(fabric, field.name) for field in fields(NetworkShape)), fabric)
     return list(first_of_kind.values())
 
 
@@ -169,7 +169,7 @@ def networks_by_rate(fabrics: Iterable[Fabric]) -> list[list[Fabric]]:
     """The different networks, with networks that differ only in their rate grouped together."""
     alike: dict[tuple[object, ...], list[Fabric]] = {}
     for fabric in different_networks(fabrics):
-        shape = tuple(getattr(fabric, field.name) for field in fields(Shape) if field.name != "rate_bps")
+        shape = tuple(getattr(fabric, field.name) for field in fields(NetworkShape) if field.name != "rate_bps")
         alike.setdefault(shape, []).append(fabric)
     return list(alike.values())
 

@@ -109,7 +109,7 @@ def _text(value: object) -> str:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChartMetrics:
     """The figures that a chart shows."""
 
     #: Figure on the vertical axis.
@@ -118,7 +118,7 @@ class Choice:
     over: str
 
 
-def choice(results: Sequence[ProgramResult], metric: str, over: str) -> Choice | None:
+def choice(results: Sequence[ProgramResult], metric: str, over: str) -> ChartMetrics | None:
     """Chooses what to draw, given the scenario's choice ("" for none); None if no valid point reported a number.
 
     Raises InputFault for a figure that no program reported, with those that were.
@@ -138,12 +138,12 @@ def choice(results: Sequence[ProgramResult], metric: str, over: str) -> Choice |
     numbers = [
         key for key in varied_parameters(results) if is_number([result.parameters.get(key, "") for result in results])
     ]
-    return Choice(
+    return ChartMetrics(
         metric or next((name for name in names if name != over), names[0]), over or (numbers[0] if numbers else "")
     )
 
 
-def chart(results: Sequence[ProgramResult], chosen: Choice, title: str, labels: Mapping[str, str]) -> Figure:
+def chart(results: Sequence[ProgramResult], chosen: ChartMetrics, title: str, labels: Mapping[str, str]) -> Figure:
     """Draws medians, with the least and the most as whiskers. Invalid points are left out, which a note says."""
     write = Labels(labels)
     with mpl.rc_context(STYLE):
@@ -200,7 +200,7 @@ def _spread(values: Sequence[pd.Series[Any]]) -> tuple[list[float], list[list[fl
     return middles, [below, above]
 
 
-def _lines(axes: Axes, frame: pd.DataFrame, chosen: Choice, keys: Sequence[str], write: Labels) -> None:
+def _lines(axes: Axes, frame: pd.DataFrame, chosen: ChartMetrics, keys: Sequence[str], write: Labels) -> None:
     named = _group_by(frame, keys, write)
     divisor = _unit(chosen.metric)[2]
     position_of = _Places(frame[chosen.over].dropna().tolist(), chosen.over)
@@ -250,7 +250,7 @@ class _Places:
             axes.set_xticks([position for _, position in places], [f"{position:g}" for _, position in places])
 
 
-def _bars(axes: Axes, frame: pd.DataFrame, chosen: Choice, keys: Sequence[str], write: Labels) -> None:
+def _bars(axes: Axes, frame: pd.DataFrame, chosen: ChartMetrics, keys: Sequence[str], write: Labels) -> None:
     named = [
         (name, rows[chosen.metric].dropna() / _unit(chosen.metric)[2]) for name, rows in _group_by(frame, keys, write)
     ]

@@ -23,7 +23,7 @@ from gradwire.analysis.report.pages import drawing, html_table, page
 from gradwire.analysis.report.program_charts import chart, choice, figures_table, points_table
 from gradwire.analysis.report.report import checks_table
 from gradwire.analysis.report.tables import escaped, markdown_table, paragraph
-from gradwire.analysis.report.text_table import Line, Part, TextTable
+from gradwire.analysis.report.text_table import Part, TextLine, TextTable
 from gradwire.analysis.verdict.verdict import FAILED
 from gradwire.files import replace_text
 
@@ -123,13 +123,13 @@ def _terminal(
 ) -> list[Part]:
     varied = varied_parameters(results)
     return [
-        Line(title, "strong"),
+        TextLine(title, "strong"),
         *tables,
         *(
-            Line(f"{words(result.parameters, varied) or 'the point'}: {result.verdict.summary}", "bad")
+            TextLine(f"{words(result.parameters, varied) or 'the point'}: {result.verdict.summary}", "bad")
             for result in results
             if not result.valid
         ),
-        *(Line(note, "quiet") for note in notes),
-        Line(concluded, "strong"),
+        *(TextLine(note, "quiet") for note in notes),
+        TextLine(concluded, "strong"),
     ]

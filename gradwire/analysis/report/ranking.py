@@ -10,7 +10,7 @@ from gradwire.analysis.agreement.causes import Cause
 from gradwire.analysis.points import INVALID, PointResult, pool_seeds
 from gradwire.analysis.report.tables import ABSENT, STATE_TONE, spread_beside
 from gradwire.analysis.report.text_table import TextTable
-from gradwire.analysis.statistics import LEVEL_MARGIN, MOST_SEEDS, Contrast, Outcome, Sample, contrast
+from gradwire.analysis.statistics import LEVEL_MARGIN, MOST_SEEDS, Contrast, Sample, TimeComparison, contrast
 
 BASELINE = "vanilla"
 MOST_NAMED = 4
@@ -110,7 +110,7 @@ class Ranking:
             return "no run was valid, so there is no answer", ""
         name = write(best.name)
         text = f"on this network {name} is fastest"
-        level = [write(entry.name) for entry in self._others(Outcome.LEVEL)]
+        level = [write(entry.name) for entry in self._others(TimeComparison.LEVEL)]
         text += f", level with {_list_names(level)} (within {LEVEL_MARGIN:.0%})" if level else ""
         text += f": {best.time_s:#.4g} s per iteration"
         if best is not self.baseline:
@@ -129,7 +129,7 @@ class Ranking:
         interval = self.against_best(self.baseline).interval
         return "" if interval is None or interval[0] == interval[1] else f" ({interval[0]:.2f} to {interval[1]:.2f})"
 
-    def _others(self, outcome: Outcome) -> list[Entry]:
+    def _others(self, outcome: TimeComparison) -> list[Entry]:
         """The entries with this outcome against the best, without those that send less than all."""
         return [
             entry
@@ -140,7 +140,7 @@ class Ranking:
     def _doubt(self, write: Callable[[str], str]) -> str:
         """Words for comparisons that too few seeds leave open, with the number of seeds that would probably do; "" if
         there are none."""
-        unclear = self._others(Outcome.UNCLEAR)
+        unclear = self._others(TimeComparison.UNCLEAR)
         if not unclear:
             return ""
         text = f"; too few seeds to tell whether {_list_names([write(entry.name) for entry in unclear])}"
@@ -343,7 +343,7 @@ def _slower_by(ranking: Ranking, entry: Entry) -> str:
         return "" if ranking.best is None else "0"
     difference = ranking.against_best(entry)
     half = "" if not difference.half else f" ± {difference.half:.1%}"[:-1]
-    mark = {Outcome.LEVEL: " =", Outcome.UNCLEAR: " ?"}.get(difference.outcome, "")
+    mark = {TimeComparison.LEVEL: " =", TimeComparison.UNCLEAR: " ?"}.get(difference.outcome, "")
     return f"{difference.ratio - 1:.1%}"[:-1] + half + mark
 
 
@@ -366,9 +366,9 @@ def _foot(ranking: Ranking) -> str:
         "compute %: computation's share of the iteration.",
     ]
     outcomes = [ranking.against_best(entry).outcome for entry in ranking.valid] if ranking.best else []
-    if outcomes.count(Outcome.LEVEL) > 1:
+    if outcomes.count(TimeComparison.LEVEL) > 1:
         sentences.append(f"= level: within {LEVEL_MARGIN:.0%}, whole interval included.")
-    if Outcome.UNCLEAR in outcomes:
+    if TimeComparison.UNCLEAR in outcomes:
         sentences.append("? too few seeds to tell.")
     counts = sorted({entry.seeds for entry in ranking.valid if entry.seeds > 1})
     if counts:

@@ -11,10 +11,10 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from gradwire.analysis.agreement.causes import Agreement
-from gradwire.analysis.cells import PrintedCell
 from gradwire.analysis.parameters import describe
 from gradwire.analysis.points import VALID, PointResult, parameter_names, pool_seeds
 from gradwire.analysis.printed import Comparison, compare
+from gradwire.analysis.printed_cells import PrintedCell
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.charts import DPI, Labels, chart, page_svg, save_chart, svg_text
 from gradwire.analysis.report.conclusion import Remark, conclusion, listed, remarks, trust
@@ -42,7 +42,7 @@ from gradwire.analysis.report.tables import (
     paragraph,
     points_table,
 )
-from gradwire.analysis.report.text_table import Line, Part, TextTable
+from gradwire.analysis.report.text_table import Part, TextLine, TextTable
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.files import replace_text
 from gradwire.network.fabric import Fabric
@@ -166,7 +166,7 @@ def report(
     replace_text(run_dir / "report.html", html)
     replace_text(run_dir / "table.md", _markdown(shown.title, [said, summary], tables, remarked, notes))
     if ranking is not None:
-        return [Line(shown.title, "strong"), tables[0], *_lines(remarked, notes), Line(said, "strong")]
+        return [TextLine(shown.title, "strong"), tables[0], *_lines(remarked, notes), TextLine(said, "strong")]
     return terminal(shown.title, comparison, tables[0], rows, _lines(remarked, notes), said)
 
 
@@ -186,18 +186,18 @@ def terminal(
     comparison: Comparison,
     table: TextTable,
     rows: Sequence[PointResult],
-    lines: Sequence[Line],
+    lines: Sequence[TextLine],
     concluded: str,
 ) -> list[Part]:
     """The table of points, the summary of the comparison, the reason for each
     invalid point, further lines, and the conclusion."""
     return [
-        Line(title, "strong"),
+        TextLine(title, "strong"),
         table,
-        *([Line(comparison.summary, "strong")] if comparison.cells else []),
-        *(Line(f"{describe(row.parameters)}: {row.verdict}", "bad") for row in rows if not row.valid),
+        *([TextLine(comparison.summary, "strong")] if comparison.cells else []),
+        *(TextLine(f"{describe(row.parameters)}: {row.verdict}", "bad") for row in rows if not row.valid),
         *lines,
-        Line(concluded, "strong"),
+        TextLine(concluded, "strong"),
     ]
 
 
@@ -205,12 +205,13 @@ def _remarks(rows: Sequence[PointResult], details: Sequence[PointDetails], write
     return remarks(_labels(rows, write), rows, [detail.agreement for detail in details]) if details else []
 
 
-def _lines(remarked: Sequence[Remark], notes: Sequence[str]) -> list[Line]:
+def _lines(remarked: Sequence[Remark], notes: Sequence[str]) -> list[TextLine]:
     """Warnings stand out, and the rest stands back."""
     texts = [
-        Line(f"WARNING: {remark.text}", "doubtful") if remark.is_warning else Line(remark.text) for remark in remarked
+        TextLine(f"WARNING: {remark.text}", "doubtful") if remark.is_warning else TextLine(remark.text)
+        for remark in remarked
     ]
-    return [*texts, *(Line(note, "quiet") for note in notes)]
+    return [*texts, *(TextLine(note, "quiet") for note in notes)]
 
 
 def _markdown(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradwire.analysis.fluid.steady import Window
+from gradwire.analysis.fluid.steady import MeasuredIterations
 from gradwire.analysis.link_loads import LoadedLine, flows_in_words, lines_in_words
 from gradwire.analysis.report.program_report import FIGURES_FILE
 from gradwire.datatypes.records import NOT_SERVED
@@ -40,7 +40,7 @@ def _points(count: int) -> str:
     return "1 point" if count == 1 else f"{count} points"
 
 
-def tell_later_window(label: str, unsteady: Sequence[Window], measured: Window) -> str:
+def tell_later_window(label: str, unsteady: Sequence[MeasuredIterations], measured: MeasuredIterations) -> str:
     """Tells that a point was measured after a longer warm-up, because its iterations were not steady in these windows."""
     tried = " or ".join(f"in {each.iterations} iterations after a warm-up of {each.warmup}" for each in unsteady)
     return (

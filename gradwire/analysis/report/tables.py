@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gradwire.analysis.agreement.causes import Cause
-from gradwire.analysis.cells import EFFICIENCY, SPEEDUP
 from gradwire.analysis.points import INVALID, VALID, PointResult, parameter_names
 from gradwire.analysis.printed import CellStatus, ComparedCell, Comparison, find_row
+from gradwire.analysis.printed_cells import EFFICIENCY, SPEEDUP
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.charts import Labels
 from gradwire.analysis.report.text_table import TextTable
@@ -201,14 +201,14 @@ def markdown_table(table: TextTable) -> str:
     return text + ("\n\n" + paragraph(table.foot) if table.foot else "") + "\n"
 
 
-class Link(str):
+class MarkdownLink(str):
     """A cell's text that is a link in Markdown already, to a page of this documentation."""
 
     __slots__ = ()
 
 
 def _cell(cell: str) -> str:
-    return cell if isinstance(cell, Link) else escaped(cell)
+    return cell if isinstance(cell, MarkdownLink) else escaped(cell)
 
 
 MARKDOWN_MARKS = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])")

@@ -25,7 +25,7 @@ class TextTable:
 
 
 @dataclass(frozen=True)
-class Line:
+class TextLine:
     """A line of text beside tables."""
 
     text: str
@@ -33,5 +33,5 @@ class Line:
     tone: str = ""
 
 
-Part = TextTable | Line
+Part = TextTable | TextLine
 """A part of what a terminal shows."""

@@ -19,7 +19,7 @@ from gradwire.analysis.bounds import message_ns, once, parts_of
 from gradwire.analysis.iterations import Float64, iteration_ends_ns
 from gradwire.analysis.link_loads import passing_by_way
 from gradwire.analysis.logged import Bool, LoggedOps, WireMessages, data_of, wire_messages
-from gradwire.analysis.plan_names import Names, host_name
+from gradwire.analysis.plan_names import PlanNames, host_name
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.timeline.walk import NETWORK, PathSegment, TimeKind, walk_back
 from gradwire.datatypes.plan import Plan, Role
@@ -73,7 +73,7 @@ def split_transfers(segments: Iterable[PathSegment], plan: Plan, fabric: Fabric)
 
 
 @dataclass(frozen=True)
-class Contention:
+class SharedPath:
     """The messages that shared the path of a message while it was under way."""
 
     #: The busiest place on its path, e.g. "the port out of h2".
@@ -86,7 +86,7 @@ class Contention:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _SharedPlace:
     """A place that messages share."""
 
     #: Name for people.
@@ -103,7 +103,7 @@ class Traffic:
 
     def __init__(self, logged: LoggedOps, fabric: Fabric | None) -> None:
         self._logged, self._fabric = logged, fabric
-        self._names = Names(logged.plan)
+        self._names = PlanNames(logged.plan)
         plan = logged.plan
         self._aggregators = set(plan.rank_host[plan.rank_role == Role.AGGREGATOR].tolist())
 
@@ -112,7 +112,7 @@ class Traffic:
         messages = wire_messages(self._logged)
         return messages.where(data_of(self._logged, messages))
 
-    def contention(self, segment: PathSegment, most: int = 3) -> Contention | None:
+    def contention(self, segment: PathSegment, most: int = 3) -> SharedPath | None:
         """Messages that shared the path of a network segment's message; None for a message without data or a path
         without a rate limit.
 
@@ -133,19 +133,21 @@ class Traffic:
         busiest = max(places, key=lambda line: moved[line.passing].sum() / line.rate_bps)
         active = busiest.passing & (moved > 0)
         flows = len(np.unique(messages.connection[active | mine & busiest.passing]))
-        return Contention(busiest.name, flows, self._largest(moved, active & ~mine, most))
+        return SharedPath(busiest.name, flows, self._largest(moved, active & ~mine, most))
 
-    def _places(self, mine: Bool) -> list[_Place]:
+    def _places(self, mine: Bool) -> list[_SharedPlace]:
         """The places with a line rate on the path of the messages `mine`; an aggregator's port has none."""
         messages, fabric = self._messages, self._fabric
         rates_bps = fabric.host_bps if fabric else ()
         source, places = int(messages.src[mine][0]), []
         if source not in self._aggregators:
             leaving = (messages.src == source) & messages.first | mine
-            places.append(_Place(f"the port out of {host_name(source)}", rates_bps[source] if fabric else 1.0, leaving))
+            places.append(
+                _SharedPlace(f"the port out of {host_name(source)}", rates_bps[source] if fabric else 1.0, leaving)
+            )
         for target in set(messages.dst[mine].tolist()) - self._aggregators:
             rate_bps = rates_bps[target] if fabric else 1.0
-            places.append(_Place(f"the port into {host_name(target)}", rate_bps, messages.dst == target))
+            places.append(_SharedPlace(f"the port into {host_name(target)}", rate_bps, messages.dst == target))
         if fabric is not None:
             places += [line for tier in fabric.tree.tiers for line in self._uplinks(fabric, tier, mine)]
             # Bursts that take all ways in turn share each line for a moment.
@@ -153,7 +155,7 @@ class Traffic:
                 places += self._lines(fabric, mine)
         return places
 
-    def _lines(self, fabric: Fabric, mine: Bool) -> list[_Place]:
+    def _lines(self, fabric: Fabric, mine: Bool) -> list[_SharedPlace]:
         """The lines between switches on the way of the messages `mine`, where switches are not in tiers."""
         _messages, links = self._messages, fabric.trunk_links()
         names = [(link, link.a.device, link.b.device) for link in links]
@@ -161,7 +163,7 @@ class Traffic:
         places = []
         for (link, near, far), passing in zip(names, self._passing, strict=True):
             if (passing & mine).any():
-                places.append(_Place(f"the line from {near} to {far}", link.rate_bps, passing))
+                places.append(_SharedPlace(f"the line from {near} to {far}", link.rate_bps, passing))
         return places
 
     @cached_property
@@ -172,7 +174,7 @@ class Traffic:
         passing = passing_by_way(ways, self._messages, self._fabric)
         return [up for up, _ in passing] + [down for _, down in passing]
 
-    def _uplinks(self, fabric: Fabric, tier: Tier, mine: Bool) -> list[_Place]:
+    def _uplinks(self, fabric: Fabric, tier: Tier, mine: Bool) -> list[_SharedPlace]:
         """The uplinks of a leaf, or of a pod, count together: the switches choose which of them a message takes."""
         messages = self._messages
         source, target = parts_of(fabric, tier, messages.src), parts_of(fabric, tier, messages.dst)
@@ -182,7 +184,7 @@ class Traffic:
                 crossing = passing & (source != target)
                 if (crossing & mine).any():
                     once_each = once(crossing, messages.iteration, messages.send)
-                    places.append(_Place(f"the {way} of {name}", tier.part_bps[part], once_each))
+                    places.append(_SharedPlace(f"the {way} of {name}", tier.part_bps[part], once_each))
         return places
 
     def _largest(self, moved: Float64, chosen: Bool, most: int) -> tuple[tuple[str, float], ...]:
@@ -227,7 +229,7 @@ class CriticalPath:
     ) -> None:
         self.iteration = iteration
         self.segments = segments
-        self.names = Names(logged.plan)
+        self.names = PlanNames(logged.plan)
         self.plan = logged.plan
         self.faults = faults
         self._logged, self._fabric = logged, fabric

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from gradwire.analysis.logged import MISSING, LoggedOps
-from gradwire.analysis.plan_names import Names
+from gradwire.analysis.plan_names import PlanNames
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.datatypes.records import Int64, OpLog
 from gradwire.faults import InputFault
@@ -100,7 +100,7 @@ class _Iteration:
     """The ops of one iteration with their times from the beginning of its first."""
 
     def __init__(self, plan: Plan, log: OpLog, iteration: int) -> None:
-        self._plan, self._names, self._number = plan, Names(plan), iteration
+        self._plan, self._names, self._number = plan, PlanNames(plan), iteration
         rows = int((log.iteration == iteration).sum())
         if rows != len(plan.ops):
             raise InputFault(f"iteration {iteration}: the run has logged {rows} of its {len(plan.ops)} ops")

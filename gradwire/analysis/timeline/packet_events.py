@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradwire.analysis.packets.capture_files import Packets
+from gradwire.analysis.packets.capture_files import CapturedPackets
 from gradwire.analysis.timeline.trace import Event
 
 NETWORK = 1
 """The process of a timeline of programs that stands for the network."""
 
 
-def packet_events(port: str, packets: Packets, rate_bps: float, begin_ns: int, track: int) -> Iterator[Event]:
+def packet_events(port: str, packets: CapturedPackets, rate_bps: float, begin_ns: int, track: int) -> Iterator[Event]:
     """Yields a slice for each packet, on two tracks: packets that the port's device sends, and packets that it
     receives. A slice ends at the next one at the latest."""
     for is_sent, name in ((True, "sends"), (False, "receives")):

@@ -26,7 +26,7 @@ import numpy as np
 from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.link_loads import LinkLoad, SpineOf, link_loads, unknown_spine
 from gradwire.analysis.logged import LoggedOps
-from gradwire.analysis.plan_names import Names
+from gradwire.analysis.plan_names import PlanNames
 from gradwire.analysis.timeline.tracks import Slice, Track, Tracks
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import FaultRecord, Int64, OpLog
@@ -68,7 +68,7 @@ def trace_events(
     timed += [writer.instant(f"iteration {iteration} ends", end_ns)]
     timed += writer.faults([fault for fault in faults if fault.overlaps(begin_ns, end_ns)], end_ns)
     timed.sort(key=lambda event: float(event["ts"]))
-    return [*_processes(Names(plan), len(plan.rank_role)), *writer.threads, *timed]
+    return [*_processes(PlanNames(plan), len(plan.rank_role)), *writer.threads, *timed]
 
 
 def network_process(plan: Plan) -> int:
@@ -95,7 +95,7 @@ def _lines(events: Sequence[Event], about: Mapping[str, str]) -> Iterator[str]:
     yield '\n],"otherData":' + json.dumps(dict(about)) + "}\n"
 
 
-def _processes(names: Names, ranks: int) -> list[Event]:
+def _processes(names: PlanNames, ranks: int) -> list[Event]:
     labels = [names.process(rank) for rank in range(ranks)] + ["network: load of links"]
     events = []
     for number, label in enumerate(labels, start=1):

@@ -18,7 +18,7 @@ from matplotlib.patches import Patch
 
 from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.logged import MISSING, Bool, LoggedOps
-from gradwire.analysis.plan_names import Names
+from gradwire.analysis.plan_names import PlanNames
 from gradwire.analysis.report.charts import PALETTE
 from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.datatypes.records import OpLog
@@ -95,7 +95,7 @@ class Tracks:
     run's clock, and of later parts of `iteration`."""
 
     def __init__(self, logged: LoggedOps, iteration: int, begin_ns: int, end_ns: int) -> None:
-        self._logged, self._plan, self._names = logged, logged.plan, Names(logged.plan)
+        self._logged, self._plan, self._names = logged, logged.plan, PlanNames(logged.plan)
         self._begin_ns = begin_ns
         self._shown = []
         for at in range(logged.iterations):
@@ -225,7 +225,7 @@ def draw_timeline(axes: Axes, plan: Plan, log: OpLog, iteration: int) -> None:
         raise InputFault(f"iteration {iteration}: the run has iterations 0 to {logged.iterations - 1}")
     begin_ns, end_ns = iteration_ends_ns(plan, log, iteration + 1)[iteration:].tolist()
     tracks = Tracks(logged, iteration, begin_ns, end_ns)
-    rows = list(_rows([*tracks.streams(), *tracks.sends(), *tracks.receives()], Names(plan), len(plan.rank_role)))
+    rows = list(_rows([*tracks.streams(), *tracks.sends(), *tracks.receives()], PlanNames(plan), len(plan.rank_role)))
     for row, (_, category, slices) in enumerate(rows):
         spans_ms = [_span_ms(piece, begin_ns) for piece in slices]
         colors = [FORWARD if piece.name.startswith("forward ") else COLORS[category] for piece in slices]
@@ -242,7 +242,7 @@ def draw_timeline(axes: Axes, plan: Plan, log: OpLog, iteration: int) -> None:
     axes.legend(handles=keys, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(keys), frameon=False)
 
 
-def _rows(tracks: Sequence[Track], names: Names, ranks: int) -> Iterator[tuple[str, str, list[Slice]]]:
+def _rows(tracks: Sequence[Track], names: PlanNames, ranks: int) -> Iterator[tuple[str, str, list[Slice]]]:
     """Label, category and slices of each row, rank by rank, in the order of DOES."""
     for rank in range(ranks):
         for category, word in DOES.items():

@@ -180,7 +180,7 @@ def _ack_share(fabric: Fabric) -> float:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _PortSet:
     """A set of ports that together carry a known part of the plan."""
 
     #: Name in the report.
@@ -237,12 +237,12 @@ def band_bytes_check(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     )
 
 
-def _places(fabric: Fabric, moved: Transfers) -> list[_Place]:
+def _places(fabric: Fabric, moved: Transfers) -> list[_PortSet]:
     outward, places = moved.first, []
     for host, link in enumerate(fabric.links()[: fabric.hosts]):
         outgoing, towards = link.a.interface, link.b.interface
-        places.append(_Place(outgoing, frozenset({outgoing}), fabric.hosts - 1, outward & (moved.src == host)))
-        places.append(_Place(towards, frozenset({towards}), fabric.hosts - 1, moved.dst == host))
+        places.append(_PortSet(outgoing, frozenset({outgoing}), fabric.hosts - 1, outward & (moved.src == host)))
+        places.append(_PortSet(towards, frozenset({towards}), fabric.hosts - 1, moved.dst == host))
     trunks = fabric.trunk_links()
     for tier in fabric.tree.tiers:
         source, target = parts_of(fabric, tier, moved.src), parts_of(fabric, tier, moved.dst)
@@ -253,6 +253,6 @@ def _places(fabric: Fabric, moved: Transfers) -> list[_Place]:
         for part, (name, uplinks) in enumerate(zip(tier.names, tier.uplinks, strict=True)):
             up = frozenset(trunks[number].a.interface for number in uplinks)
             down = frozenset(trunks[number].b.interface for number in uplinks)
-            places.append(_Place(f"uplinks of {name}", up, pairs, goes_up & (source == part)))
-            places.append(_Place(f"downlinks of {name}", down, pairs, goes_down & (target == part)))
+            places.append(_PortSet(f"uplinks of {name}", up, pairs, goes_up & (source == part)))
+            places.append(_PortSet(f"downlinks of {name}", down, pairs, goes_down & (target == part)))
     return places

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import special  # not scipy.stats: its import would delay every command by half a second or more
 
 from gradwire.analysis.fluid.estimate import FluidTimes
-from gradwire.analysis.fluid.steady import Window, window_bias
+from gradwire.analysis.fluid.steady import MeasuredIterations, window_bias
 from gradwire.analysis.iterations import Float64
 from gradwire.analysis.verdict.checks import Check
 
@@ -92,7 +92,7 @@ def steady_check(times_s: Float64, warmup: int, ideal: FluidTimes | None) -> Che
     if warmup == 0:
         words.append("from the cold start, as warmup = 0 asks")
     elif ideal is not None:
-        bias = window_bias(ideal, Window(warmup, len(measured_s)))
+        bias = window_bias(ideal, MeasuredIterations(warmup, len(measured_s)))
         ok = abs(bias) <= BIAS_TOLERANCE
         words.append(f"{bias:+.1%} from the ideal network's steady state")
     growth, chance = drift(measured_s)

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from gradwire.analysis.bounds import bounds
-from gradwire.analysis.fluid.steady import Window
+from gradwire.analysis.fluid.steady import MeasuredIterations
 from gradwire.analysis.job_times import Float64, logged_edges_s, measured_times_s, measured_windows
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.condition_checks import steady_check
-from gradwire.datatypes.job_plans import plan_of_job
 from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.plan_of_job import plan_of_job
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.network.fabric import Fabric
 
@@ -40,7 +40,7 @@ def job_timing(
     return shortest_s, [*checks, _steady(plan, edges_s, windows)]
 
 
-def _measured(plan: Plan, windows: Sequence[Window]) -> Check:
+def _measured(plan: Plan, windows: Sequence[MeasuredIterations]) -> Check:
     """Each job has iterations while all others run."""
     counts = [f"{job.name}: {window.iterations}" for job, window in zip(plan.jobs, windows, strict=True)]
     ok = all(window.iterations for window in windows)
@@ -62,7 +62,7 @@ def _lower_bounds(
     return Check("lower bound", ", ".join(values), f"at least {', '.join(limits)}", ok, meaning)
 
 
-def _steady(plan: Plan, edges_s: Sequence[Float64], windows: Sequence[Window]) -> Check:
+def _steady(plan: Plan, edges_s: Sequence[Float64], windows: Sequence[MeasuredIterations]) -> Check:
     """The measured iterations of no job have a trend."""
     made = [
         steady_check(np.diff(edges)[: window.end], window.warmup, None)

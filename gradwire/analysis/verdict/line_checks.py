@@ -15,7 +15,7 @@ import numpy as np
 from gradwire.analysis.bounds import Bool, message_ns, parts_of, slowest_bps
 from gradwire.analysis.iterations import Float64
 from gradwire.analysis.logged import LoggedOps
-from gradwire.analysis.plan_names import Names
+from gradwire.analysis.plan_names import PlanNames
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK, Check
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.datatypes.records import LOSING, FaultRecord, Int64, OpLog, PointRecord
@@ -78,7 +78,7 @@ def _message_times(plan: Plan, fabric: Fabric, logged: LoggedOps, exact_timers: 
     value = f"none of {early_ns.size} messages too fast"
     if wrong:
         iteration, column = divmod(int(early_ns.argmax()), len(recvs))
-        which = f"{Names(plan).message(int(sends[column]))} in iteration {iteration}"
+        which = f"{PlanNames(plan).message(int(sends[column]))} in iteration {iteration}"
         value = (
             f"{wrong} of {early_ns.size} messages too fast, the worst being {which} by {early_ns.max() / 1e3:.1f} us"
         )
@@ -123,7 +123,7 @@ def _send_times(
     value = f"none of {early_ns.size - int(faulty.sum())} SENDs too short"
     if wrong:
         iteration, column = divmod(int(early_ns.argmax()), len(sends))
-        which = f"{Names(plan).message(int(sends[column]))} in iteration {iteration}"
+        which = f"{PlanNames(plan).message(int(sends[column]))} in iteration {iteration}"
         value = f"{wrong} of {early_ns.size} SENDs too short, the worst being {which} by {early_ns.max() / 1e3:.1f} us"
     return Check(
         "send times",

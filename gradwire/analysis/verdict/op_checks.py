@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.analysis.logged import LoggedOps
-from gradwire.analysis.plan_names import Names
+from gradwire.analysis.plan_names import PlanNames
 from gradwire.analysis.verdict.checks import Check
 from gradwire.datatypes.plan import FULL_SPEED, Discipline, OpKind, Plan
 from gradwire.datatypes.records import FaultRecord, Int64, OpLog, PointRecord
@@ -165,7 +165,7 @@ def _check(schedule: LoggedSchedule, name: str, too_much_ns: Int64, limit: str, 
     value = f"none of {too_much_ns.size} ops deviates"
     if wrong:
         iteration, op = divmod(int(too_much_ns.argmax()), too_much_ns.shape[1])
-        names = Names(schedule.plan)
+        names = PlanNames(schedule.plan)
         where = f"{names.rank(int(schedule.plan.ops.rank[op]))} in iteration {iteration}"
         words = f"{names.op(op)} at {where} by {too_much_ns.max() / 1e3:.3f} us"
         value = f"{wrong} of {too_much_ns.size} ops deviate, the worst being {words}"

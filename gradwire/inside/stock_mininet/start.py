@@ -25,7 +25,7 @@ HISTORY_LINES = 1000
 WORDS_LIMIT = 2000
 
 
-class Asking(io.TextIOBase):
+class LineInput(io.TextIOBase):
     """An input of which each line is asked for when it is wanted, while the virtual clock stands still.
 
     Its descriptor is a pipe, in which lies what a person typed while nobody asked: whoever waits for it to be readable
@@ -131,7 +131,7 @@ def main() -> int:
     own, (path, how, script) = Path(__file__).resolve(), sys.argv[1:4]
     sys.argv = sys.argv[3:]
     sys.path[0] = str(Path(script).parent)
-    sys.stdin = Asking(path, typed=how == TYPED)
+    sys.stdin = LineInput(path, typed=how == TYPED)
     module = types.ModuleType("__main__")
     module.__file__ = script
     sys.modules["__main__"] = module

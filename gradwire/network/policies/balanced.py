@@ -1,5 +1,5 @@
 """`fabric.routing = "balanced"`: evenly, pair by pair of hosts, up to a summit where switches are in tiers
-(controller/flows.py: SummitChoice), and else as network/balanced_routes.py says."""
+(controller/switch_flows.py: SummitChoice), and else as network/balanced_routes.py says."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Switches in no tiers: a network of one of the shapes of network/graph_shapes.py, or one of the user's own
-(`fabric.topology = "custom"`). Its switches and links are a `Graph`."""
+(`fabric.topology = "custom"`). Its switches and links are a `NetworkGraph`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from gradwire.faults import InternalFault
 from gradwire.network.graph_shapes import GraphShape, GraphShapeClass
 from gradwire.network.links import Link, numbered
-from gradwire.network.network_graph import Graph
+from gradwire.network.network_graph import NetworkGraph
 from gradwire.network.shape_numbers import ShapeNumbers
 from gradwire.network.structures.structure import Structure, nic_defects
 from gradwire.network.tiers import Tiers
@@ -100,6 +100,6 @@ class GraphStructure(Structure):
         return f", {self.name}"
 
 
-def _graph_of(numbers: ShapeNumbers) -> Graph:
+def _graph_of(numbers: ShapeNumbers) -> NetworkGraph:
     assert numbers.graph is not None  # whose lack is a defect of the shape
     return numbers.graph

@@ -53,7 +53,7 @@ def datagram_bytes(mtu_bytes: int) -> int:
 
 
 @dataclass(frozen=True)
-class Shape:
+class DatagramSizes:
     """Sizes of a fabric's datagrams."""
 
     #: A full datagram, with its header.
@@ -64,13 +64,13 @@ class Shape:
     burst: int
 
     @staticmethod
-    def of(fabric: Fabric) -> Shape:
+    def of(fabric: Fabric) -> DatagramSizes:
         """Datagrams that fill frames, in bursts of at most `gso_bytes`, which is the granularity of preemption."""
         size_bytes = datagram_bytes(fabric.mtu_bytes)
         headers = ETHERNET_HEADER_BYTES + IP_UDP_HEADER_BYTES - MULTICAST_HEADER_BYTES
         max_burst_bytes = min(fabric.gso_bytes - headers, MAX_UDP_BYTES)
         burst = max(1, min(MAX_BURST_DATAGRAMS, max_burst_bytes // size_bytes))
-        return Shape(size_bytes, size_bytes - MULTICAST_HEADER_BYTES, burst)
+        return DatagramSizes(size_bytes, size_bytes - MULTICAST_HEADER_BYTES, burst)
 
     def count(self, message_bytes: int) -> int:
         """Number of datagrams for a message of `message_bytes`, which include its framing header."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradwire.faults import InputFault
-from gradwire.runs.comparing.division_search import Estimated, Found
+from gradwire.runs.comparing.division_search import Estimated, FoundDivisions
 from gradwire.runs.compiling.copies_of_job import fewest_copies_of
 from gradwire.runs.judged import JudgedRun
 from gradwire.scenario import loading
@@ -66,7 +66,7 @@ class Chosen:
 
 
 def chosen_divisions(
-    answer: Found, count: int, copies: int | None, on_begun: Callable[[str], None] = lambda _: None
+    answer: FoundDivisions, count: int, copies: int | None, on_begun: Callable[[str], None] = lambda _: None
 ) -> Chosen:
     """The first `count` divisions, with so many copies of each class, or with the fewest that can stand for all."""
     parts, refused = [], []
@@ -82,7 +82,7 @@ def chosen_divisions(
     return Chosen(tuple(parts), tuple(refused))
 
 
-def scenario_of(answer: Found, parts: Sequence[InPart]) -> dict[str, Any]:
+def scenario_of(answer: FoundDivisions, parts: Sequence[InPart]) -> dict[str, Any]:
     """A scenario with a point for each of these divisions."""
     document = answer.question.document
     content = {

@@ -14,7 +14,7 @@ from gradwire.scenario.contenders import shared_section
 from gradwire.scenario.definitions.conversion import model_file, model_text
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.schema import PointSection
-from gradwire.workloads.divisions.choices import Asked, ModelShape
+from gradwire.workloads.divisions.choices import DivisionRequest, ModelShape
 from gradwire.workloads.models.catalogue import Catalogue
 from gradwire.workloads.models.resized import sample_tokens, with_tokens
 from gradwire.workloads.units import byte_rate_text
@@ -114,12 +114,12 @@ class DivisionQuestion:
         """Samples of an iteration."""
         return self.samples or max(1, BATCH_TOKENS // self.sample_tokens)
 
-    def asked(self) -> Asked:
+    def asked(self) -> DivisionRequest:
         """The model and the GPUs to divide it over. Raises InputFault for a model that cannot be divided."""
         # A model of another length has the shape of the published one.
         profile = self.resolved.job.profile
         published = self.resolved.catalogue.model(self.model) if self.tokens else profile
-        return Asked(self.gpus, self.machine_gpus, self.batch, ModelShape.of(published), self.sample_tokens)
+        return DivisionRequest(self.gpus, self.machine_gpus, self.batch, ModelShape.of(published), self.sample_tokens)
 
     def section_of(self, options: Mapping[str, Any]) -> PointSection:
         """The point with `megatron` and these options."""

@@ -21,7 +21,7 @@ from gradwire.runs.compiling.many_points import side_by_side
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.resolution.transport_fit import buffer_bytes
 from gradwire.scenario.schema import PointSection
-from gradwire.workloads.divisions.choices import Choice, choices
+from gradwire.workloads.divisions.choices import DivisionChoice, choices
 from gradwire.workloads.divisions.least_time import LeastTime, busiest_s, least_time
 from gradwire.workloads.divisions.memory import Memory, PieceSizes, memory_of, sizes_of
 from gradwire.workloads.engines.parallel.segments import Cut, cut
@@ -40,7 +40,7 @@ MEMORY = "need more memory than a GPU has"
 class Candidate:
     """A division that fits into memory."""
 
-    choice: Choice
+    choice: DivisionChoice
     memory: Memory
     job: Job
     cut: Cut
@@ -85,7 +85,7 @@ class Estimated:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundDivisions:
     """The result of a search."""
 
     question: DivisionQuestion
@@ -128,7 +128,7 @@ def search(
     question: DivisionQuestion,
     jobs: int,
     on_done: Callable[[str], None] = lambda _: None,
-) -> Found:
+) -> FoundDivisions:
     """Searches all divisions, in up to `jobs` processes; `on_done` is called with the progress. Raises InputFault if no
     division fits."""
     begun_s = time.process_time()
@@ -137,7 +137,7 @@ def search(
     if not fitting:
         reasons = "; ".join(f"{count:,} {reason}" for reason, count in left_out.items())
         raise InputFault(f"--gpus {question.gpus}: no division of {question.model} fits: {reasons}")
-    estimates = _Estimates(question, jobs, on_done, len(fitting))
+    estimates = _CandidateEstimates(question, jobs, on_done, len(fitting))
     estimates.until_sure(fitting, 1.0, BEST)
     complete = {factor: estimates.until_sure(fitting, factor, 1, MOST_FURTHER) for factor in FACTORS[1:]}
     if not estimates.done:
@@ -145,7 +145,7 @@ def search(
         raise InputFault(f"--gpus {question.gpus}: no division of {question.model} can be estimated: {reasons}")
     found = sorted(estimates.done, key=lambda each: each.time_s)
     spent_s = time.process_time() - begun_s + estimates.others_cpu_s
-    return Found(question, tuple(found), len(fitting), left_out, estimates.refused, complete, spent_s)
+    return FoundDivisions(question, tuple(found), len(fitting), left_out, estimates.refused, complete, spent_s)
 
 
 def candidates(question: DivisionQuestion) -> tuple[list[Candidate], Counter[str]]:
@@ -171,7 +171,7 @@ def candidates(question: DivisionQuestion) -> tuple[list[Candidate], Counter[str
 
 
 @dataclass
-class _Estimates:
+class _CandidateEstimates:
     """Estimates as far as they have been made."""
 
     question: DivisionQuestion
@@ -183,7 +183,7 @@ class _Estimates:
         self.done: list[Estimated] = []
         self.refused: dict[str, str] = {}
         self.others_cpu_s = 0.0
-        self._tried: set[Choice] = set()
+        self._tried: set[DivisionChoice] = set()
 
     def until_sure(self, fitting: Sequence[Candidate], factor: float, best: int, most: int | None = None) -> bool:
         """Estimates candidates in the order of their bounds until none of the others can be among the best; returns

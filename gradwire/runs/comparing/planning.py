@@ -12,7 +12,7 @@ from typing import Any
 
 from gradwire.analysis.fluid.reach import within_reach
 from gradwire.faults import InputFault
-from gradwire.runs.comparing.questions import Asked
+from gradwire.runs.comparing.questions import AnyQuestion
 from gradwire.runs.comparing.whole import refuse_too_large
 from gradwire.runs.compiling.ideal_times import held_rule, ideal_times
 from gradwire.runs.compiling.many_points import side_by_side
@@ -39,7 +39,7 @@ won, as a share. Of the 27 strategies with ResNet-50 on 4 workers at 10 Gbit/s n
 
 
 def plan_comparison(
-    question: Asked,
+    question: AnyQuestion,
     chosen: Sequence[Contender],
     seeds: int,
     out: Path,

@@ -40,7 +40,7 @@ IN_NAMES = str.maketrans({"/": "_", **dict.fromkeys("[]\"' ")})
 """Replacements in names of folders for characters that have a meaning in shells and paths; None removes one."""
 
 
-class Asked(Protocol):
+class AnyQuestion(Protocol):
     """A question on any subject."""
 
     @property
@@ -61,7 +61,7 @@ class Asked(Protocol):
 
 
 @dataclass(frozen=True)
-class Network:
+class AskedNetwork:
     """The network that is asked about."""
 
     rate: str
@@ -93,7 +93,7 @@ class Question:
 
     model: str
     workers: int
-    network: Network
+    network: AskedNetwork
     device: str | None = None
     iteration_time: str | None = None
     servers: int | None = None
@@ -132,7 +132,7 @@ class ParallelQuestion:
 
     model: str
     parallel: Parallel
-    network: Network
+    network: AskedNetwork
     device: str | None = None
     iteration_time: str | None = None
     #: GPUs on each machine. None: as many as share a layer's products, but up to 8 where only data is divided.
@@ -183,7 +183,7 @@ class TraceQuestion:
 
     #: Folder or file that `gradwire import` made.
     trace: str
-    network: Network
+    network: AskedNetwork
     #: A multiple of the recorded ranks; None: as many. With more, groups of all ranks grow (docs/traces.md).
     workers: int | None = None
     gpus_per_host: int = 1
@@ -219,7 +219,7 @@ class TraceQuestion:
 
 
 @dataclass(frozen=True)
-class Given:
+class QuestionOptions:
     """Options of which only some go together; None for those that are not given."""
 
     workers: int | None
@@ -240,8 +240,8 @@ class Given:
 
 
 def question_of(
-    model: str | None, trace: Path | None, network: Network, given: Given, settings: tuple[str, ...]
-) -> Asked:
+    model: str | None, trace: Path | None, network: AskedNetwork, given: QuestionOptions, settings: tuple[str, ...]
+) -> AnyQuestion:
     """Makes the question of the command's options. Raises InputFault for options that do not go together."""
     device, iteration_time = given.device, given.iteration_time
     if trace is not None and model is None:

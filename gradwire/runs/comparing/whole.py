@@ -23,7 +23,7 @@ from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runs.compiling.many_points import side_by_side
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned import PlannedRun
-from gradwire.runs.stored.files import read_message, reading
+from gradwire.runs.stored.run_files import read_message, reading
 from gradwire.scenario.contenders import FAMILIES, PARTIAL, is_random
 from gradwire.scenario.loading import Scenario, origin_named
 from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
@@ -52,7 +52,7 @@ class Whole(msgspec.Struct, frozen=True):
     samples: int
 
 
-class _Kept(msgspec.Struct, frozen=True):
+class _StoredTimes(msgspec.Struct, frozen=True):
     """The content of the file: by names of points' folders."""
 
     points: dict[str, Whole] = {}
@@ -74,7 +74,7 @@ def estimate_whole(planned: Sequence[PlannedRun], folder: Path, jobs: int) -> No
     found = dict(kept)
     found |= zip((run.folder.name for run in missing), side_by_side(_whole, missing, jobs), strict=True)
     with replacing(folder / WHOLE_FILE) as partial:
-        write_json(partial, _Kept({run.folder.name: found[run.folder.name] for run in wanted}), indent=1)
+        write_json(partial, _StoredTimes({run.folder.name: found[run.folder.name] for run in wanted}), indent=1)
 
 
 def read_whole(folder: Path) -> Mapping[str, Whole]:
@@ -84,7 +84,7 @@ def read_whole(folder: Path) -> Mapping[str, Whole]:
     if not path.exists() and not path.is_symlink():
         return {}
     with reading(path, f"remove {path}, and run the same command again"):
-        return read_message(path, _Kept).points
+        return read_message(path, _StoredTimes).points
 
 
 def refuse_too_large(section: PointSection, ops: int) -> None:

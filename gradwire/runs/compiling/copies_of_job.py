@@ -18,13 +18,13 @@ from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
 from gradwire.runs.compiling.by_class import ByClass, classes_of
 from gradwire.runs.compiling.ideal_times import rule_of
-from gradwire.runs.compiling.ways_to_cut import Way, Ways
+from gradwire.runs.compiling.ways_to_cut import CutPart, PlanCuts
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.workloads.fields import MOST_WORKERS
 from gradwire.workloads.parts.copies import PartByCopies, fewest_copies, part_by_copies
 
 
-def copies_of_job(point: ResolvedPoint) -> Ways:
+def copies_of_job(point: ResolvedPoint) -> PlanCuts:
     """The one way to run so many copies of each class. Raises InputFault for a job without classes, and for numbers that
     cannot stand for all."""
     part = point.section.part
@@ -35,7 +35,7 @@ def copies_of_job(point: ResolvedPoint) -> Ways:
     own_ports = cluster.nics_per_host == cluster.workers_per_host
     copies = part_by_copies(classes, part.copies, keep_shares=not own_ports)
     way = _placed(classes, copies, point.fabric, cluster.workers)
-    return Ways(found.label, [way], found.times(rule_of(point.unsent_bytes)).iteration_s)
+    return PlanCuts(found.label, [way], found.times(rule_of(point.unsent_bytes)).iteration_s)
 
 
 def fewest_copies_of(point: ResolvedPoint) -> int:
@@ -72,7 +72,7 @@ def _in_steps(point: ResolvedPoint) -> tuple[ByClass, ClassPlan]:
     return found, classes
 
 
-def _placed(classes: ClassPlan, part: PartByCopies, fabric: Fabric, workers: int) -> Way:
+def _placed(classes: ClassPlan, part: PartByCopies, fabric: Fabric, workers: int) -> CutPart:
     """The part on a switch with its machines, each with the NICs that the part uses. Raises InputFault if messages
     would stay on a machine that leave it in the whole."""
     hosts, of_rank = np.unique(classes.host_of_rank[part.ranks], return_inverse=True)
@@ -89,7 +89,7 @@ def _placed(classes: ClassPlan, part: PartByCopies, fabric: Fabric, workers: int
             f"part.copies = {part.copies}: some messages that leave their machine would stay on it; take a multiple of this"
         )
     own = replace(fabric, hosts=len(machines) * nics, nics_per_host=nics)
-    return Way(plan, own, _in_words(classes, part, workers))
+    return CutPart(plan, own, _in_words(classes, part, workers))
 
 
 def _in_words(classes: ClassPlan, part: PartByCopies, workers: int) -> str:

@@ -35,7 +35,7 @@ HELD_S = 1e-3
 than a millisecond's data of it is there (sk_pacing_shift = 10 in the kernel, "small queues")."""
 
 
-class _Kept(msgspec.Struct, frozen=True):
+class _CachedEstimate(msgspec.Struct, frozen=True):
     """An estimate in the cache."""
 
     iterations_s: tuple[float, ...]
@@ -85,11 +85,11 @@ def short_window_bytes(fabric: Fabric, buffer_bytes: int) -> float:
 def ideal_times(plan: Plan, fabric: Fabric, send_ends: SendEnds) -> FluidTimes:
     """Estimates as `fluid_times` does, or takes the estimate from the cache."""
 
-    def estimated() -> _Kept:
+    def estimated() -> _CachedEstimate:
         times = fluid_times(plan, fabric, send_ends)
-        return _Kept(tuple(times.iterations_s.tolist()), times.iteration_s, times.period)
+        return _CachedEstimate(tuple(times.iterations_s.tolist()), times.iteration_s, times.period)
 
-    found = cached(_path(plan, fabric, send_ends), _Kept, estimated)
+    found = cached(_path(plan, fabric, send_ends), _CachedEstimate, estimated)
     return FluidTimes(np.array(found.iterations_s), found.iteration_s, found.period)
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from gradwire.analysis.fluid.delays import own_delays
 from gradwire.analysis.fluid.estimate import MOST_ITERATIONS, FluidTimes, SendEnds, estimate
 from gradwire.analysis.job_times import fluid_edges_s, measured_times_s, measured_windows
-from gradwire.datatypes.job_plans import plan_of_job
 from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.plan_of_job import plan_of_job
 from gradwire.faults import InputFault
 from gradwire.inside.point_protocol import built_fabric
 from gradwire.network.fabric import Fabric

@@ -26,7 +26,7 @@ from gradwire.runs.compiling.by_class import classes_of
 from gradwire.runs.compiling.copies_of_job import copies_of_job
 from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runs.compiling.job_plans import relative_times_of
-from gradwire.runs.compiling.ways_to_cut import Way, Ways
+from gradwire.runs.compiling.ways_to_cut import CutPart, PlanCuts
 from gradwire.runs.stored.spines import Spines
 from gradwire.scenario.resolution.compilation import Compiled, ResolvedPoint, compile_resolved
 from gradwire.scenario.resolution.part_place import hosts_of_part
@@ -92,7 +92,7 @@ def plans_to_check(point: ResolvedPoint, compiled: Compiled) -> list[tuple[Plan,
     return own if compiled.whole is None else [(compiled.whole, relative_times_of(point, compiled.whole)), *own]
 
 
-def _ring_of(point: ResolvedPoint) -> Ways | None:
+def _ring_of(point: ResolvedPoint) -> PlanCuts | None:
     """The one way to cut a job that is one ring after the other, and whose plan with all ranks would be too large. None for
     other jobs.
 
@@ -128,7 +128,7 @@ def _ring_of(point: ResolvedPoint) -> Ways | None:
     border = RingBorder(*border_times(sequence, found.lines, rule, (first - 1) % workers, behind))
     whole_s = ring_times(sequence, found.lines, rule).iteration_s
     part = ring_part(sequence, first, count, border)
-    return Ways(found.label, [_placed(point, part, np.ones(len(part.hosts) - part.whole))], whole_s)
+    return PlanCuts(found.label, [_placed(point, part, np.ones(len(part.hosts) - part.whole))], whole_s)
 
 
 def _ring_ops(calls: int, workers: int) -> int:
@@ -136,17 +136,17 @@ def _ring_ops(calls: int, workers: int) -> int:
     return 4 * calls * workers * (workers - 1)
 
 
-def _cut(point: ResolvedPoint, label: str, fabric: Fabric, plan: Plan) -> Ways:
+def _cut(point: ResolvedPoint, label: str, fabric: Fabric, plan: Plan) -> PlanCuts:
     """Ways to cut a plan."""
     rule = rule_of(point.unsent_bytes)
     whole = estimate(plan, fabric, Spines(fabric).spine_of, send_ends=rule, with_ops=True)
     assert whole.op_start_s is not None
     assert whole.op_end_s is not None
     times = Times(whole.op_start_s[-2:], whole.op_end_s[-2:])
-    return Ways(label, _ways(point, plan, hosts_of_part(point.section, fabric), times), whole.iteration_s)
+    return PlanCuts(label, _ways(point, plan, hosts_of_part(point.section, fabric), times), whole.iteration_s)
 
 
-def _ways(point: ResolvedPoint, plan: Plan, hosts: Sequence[int], times: Times) -> Iterator[Way]:
+def _ways(point: ResolvedPoint, plan: Plan, hosts: Sequence[int], times: Times) -> Iterator[CutPart]:
     fabric = point.fabric
     goodput_bytes_per_s = min(fabric.host_bps) / 8 * fabric.goodput_share()
     shares: Float64 | None = None
@@ -160,10 +160,10 @@ def _ways(point: ResolvedPoint, plan: Plan, hosts: Sequence[int], times: Times) 
             yield _placed(point, part, shares)
 
 
-def _compiled(point: ResolvedPoint, plan: Plan | None, found: Ways) -> CompiledPart:
+def _compiled(point: ResolvedPoint, plan: Plan | None, found: PlanCuts) -> CompiledPart:
     """The part in the first of these ways that is about as like the whole as any. Raises InputFault where none is."""
     rule = rule_of(point.unsent_bytes)
-    tried: list[tuple[Way, float]] = []
+    tried: list[tuple[CutPart, float]] = []
     for way in found.ways:
         tried.append((way, ideal_times(way.plan, way.fabric, rule).iteration_s / found.whole_s - 1))
         if abs(tried[-1][1]) < EQUAL:
@@ -194,7 +194,7 @@ def _compiled(point: ResolvedPoint, plan: Plan | None, found: Ways) -> CompiledP
     )
 
 
-def _placed(point: ResolvedPoint, part: PartOfPlan, shares: Float64) -> Way:
+def _placed(point: ResolvedPoint, part: PartOfPlan, shares: Float64) -> CutPart:
     """A part on its network. shares: of its port's rate, for each stand-in's host."""
     fabric, cluster = point.fabric, point.job.cluster
     hosts, count = _places(part.hosts, fabric)
@@ -213,7 +213,7 @@ def _placed(point: ResolvedPoint, part: PartOfPlan, shares: Float64) -> Way:
     inside = set(part.hosts[: part.whole].tolist())
     workers = [worker for worker in range(cluster.workers) if cluster.worker_port(worker) in inside]
     words = _in_words(part, fabric, cluster.workers, capped=bool((shares < 1).any()))
-    return Way(placed, own, words, tuple(workers))
+    return CutPart(placed, own, words, tuple(workers))
 
 
 def _places(hosts: Int64, fabric: Fabric) -> tuple[Int64, int]:

@@ -10,7 +10,7 @@ from gradwire.network.fabric import Fabric
 
 
 @dataclass(frozen=True)
-class Way:
+class CutPart:
     """A part of a job, placed on its network."""
 
     plan: Plan
@@ -22,11 +22,11 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Ways:
+class PlanCuts:
     """All ways to cut a plan, the simplest first."""
 
     #: Label of the plan that is cut.
     label: str
-    ways: Iterable[Way]
+    ways: Iterable[CutPart]
     #: Estimated time of an iteration of the whole.
     whole_s: float

@@ -21,7 +21,7 @@ from typing import Any, Protocol, Self
 
 from typing_extensions import TypeVar
 
-from gradwire.analysis.fluid.steady import Window
+from gradwire.analysis.fluid.steady import MeasuredIterations
 from gradwire.faults import MachineFault
 from gradwire.inside.point_protocol import Event, Faulted, FirstByte, PointRecorded, ReplayEnded, ReplayStarted, heard
 from gradwire.inside.program_protocol import PROGRAMS_FILE
@@ -81,7 +81,7 @@ class Planned(Protocol):
         """Number of times that its plan is replayed; 0 if it has none."""
 
     @property
-    def window(self) -> Window:
+    def window(self) -> MeasuredIterations:
         """The iterations that are measured."""
 
     @property
@@ -120,7 +120,7 @@ class Executor(Protocol):
     def try_machines(self, memory_mb: int) -> None:
         """Tries machines with this much memory before the first point; raises faults that would hit all points."""
 
-    def replay(self, planned: PlannedRun, watcher: MachineWatcher, stop: threading.Event) -> Ended:
+    def replay(self, planned: PlannedRun, watcher: MachineWatcher, stop: threading.Event) -> MachineEnd:
         """Boots a machine for the task in the point's folder, and returns when its log and record are there.
 
         Called from `jobs` threads. Raises Fault or OSError for what goes wrong with this point; MachineFault too when
@@ -180,10 +180,10 @@ class LocalPool:
         """Tries the machine once."""
         self._trial(memory_mb)
 
-    def replay(self, planned: PlannedRun, watcher: MachineWatcher, stop: threading.Event) -> Ended:
+    def replay(self, planned: PlannedRun, watcher: MachineWatcher, stop: threading.Event) -> MachineEnd:
         """Boots a machine in the point's own folder."""
         run = planned.point.section.run
-        limits = Limits(run.memory_mb, run.time_limit)
+        limits = MachineLimits(run.memory_mb, run.time_limit)
         with self.cpus.taken() as cpu:
             watcher.started(planned)
             hear = partial(watcher.heard, planned)
@@ -191,7 +191,7 @@ class LocalPool:
 
 
 @dataclass(frozen=True)
-class Limits:
+class MachineLimits:
     """Limits on the resources of a machine."""
 
     memory_mb: int
@@ -200,7 +200,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Ended:
+class MachineEnd:
     """The end of a point's machine. Times are wall time since it was asked for, on the machine that it ran on."""
 
     #: Exit status of its job.
@@ -221,13 +221,13 @@ class Ended:
 def run_machine(
     folder: Path,
     clock: Clock,
-    limits: Limits,
+    limits: MachineLimits,
     *,
     cpu: int,
     hear: Callable[[Event], None],
     stop: threading.Event,
     kernel: Path | None = None,
-) -> Ended:
+) -> MachineEnd:
     """Carries out the task in `folder` on a machine with the CPU `cpu`, and keeps every line that it prints in log.txt.
 
     A machine that dies of a signal that stopped it is booted again (`unless_stopped`), and finds the folder as the
@@ -262,13 +262,13 @@ def _remove_new(folder: Path, there: Container[Path]) -> None:
 def _run_once(
     folder: Path,
     clock: Clock,
-    limits: Limits,
+    limits: MachineLimits,
     *,
     cpu: int,
     hear: Callable[[Event], None],
     stop: threading.Event,
     kernel: Path | None,
-) -> Ended:
+) -> MachineEnd:
     with _Listener(folder, hear) as listener:
         status = run_job(
             "gradwire.inside.point",
@@ -318,10 +318,10 @@ class _Listener:
                 self._fault = f"{kind}: {message}"
         self._hear(event)
 
-    def ended(self, status: int) -> Ended:
+    def ended(self, status: int) -> MachineEnd:
         """Returns how the machine ended, given its exit status."""
         at_s = self._first_at_s
-        return Ended(
+        return MachineEnd(
             status,
             time.monotonic() - self._start_s,
             self._chosen,

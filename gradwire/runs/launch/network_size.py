@@ -23,7 +23,7 @@ MIB = 1 << 20
 
 
 @dataclass(frozen=True)
-class Size:
+class NetworkOptions:
     """The network that a command line describes: a scenario, or workers and their rate."""
 
     scenario: Path | None = None
@@ -36,7 +36,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Bench:
+class SizedNetwork:
     """A network, and the memory of a kernel that carries it."""
 
     fabric: Fabric
@@ -51,7 +51,7 @@ class Bench:
         return [warning] if warning else []
 
 
-def bench_of(size: Size) -> Bench:
+def bench_of(size: NetworkOptions) -> SizedNetwork:
     """The network that the command line asks for. Raises InputFault, with the right form."""
     if size.scenario is not None:
         return _of_scenario(size, size.scenario)
@@ -62,7 +62,7 @@ def bench_of(size: Size) -> Bench:
     return _of_flags(size, size.workers, size.rate)
 
 
-def _of_scenario(size: Size, path: Path) -> Bench:
+def _of_scenario(size: NetworkOptions, path: Path) -> SizedNetwork:
     if size.rdma != RdmaDevice.NONE:
         raise InputFault(f"{path}: give its hosts RDMA devices with --set fabric.rdma={size.rdma}")
     if size.workers is not None or size.rate is not None or size.leaf_spine or size.oversubscription is not None:
@@ -74,7 +74,7 @@ def _of_scenario(size: Size, path: Path) -> Bench:
     points: Sequence[ScenarioPoint] = scenario.points
     fabric = _only({point.network for point in points}, path, len(points))
     memory_mb = max(point.memory_mb for point in points)
-    return Bench(fabric, scenario.name, memory_mb, max(point.time_limit_s for point in points))
+    return SizedNetwork(fabric, scenario.name, memory_mb, max(point.time_limit_s for point in points))
 
 
 def _only(fabrics: set[Fabric], path: Path, points: int) -> Fabric:
@@ -99,7 +99,7 @@ def _differences(fabrics: set[Fabric]) -> str:
     return "; ".join(f"{what} {', '.join(sorted(values))}" for what, values in seen.items() if len(values) > 1)
 
 
-def _of_flags(size: Size, workers: int, rate: str) -> Bench:
+def _of_flags(size: NetworkOptions, workers: int, rate: str) -> SizedNetwork:
     try:
         line_rate_bps = rate_bps(rate)
     except ValueError as error:
@@ -114,7 +114,7 @@ def _of_flags(size: Size, workers: int, rate: str) -> Bench:
             raise InputFault(f"--workers {workers}: --leaf-spine has {LEAVES} leaves, which must divide the workers")
         ratio = 1.0 if size.oversubscription is None else size.oversubscription
         fabric = replace(fabric, topology=Topology.LEAF_SPINE, leaves=LEAVES, spines=SPINES, oversubscription=ratio)
-    return Bench(fabric, f"{workers}-{rate.replace('/', '_').replace(' ', '')}")
+    return SizedNetwork(fabric, f"{workers}-{rate.replace('/', '_').replace(' ', '')}")
 
 
 def chosen_hosts(fabric: Fabric, wanted: str) -> list[int]:

@@ -86,7 +86,7 @@ SET_WORDS_MAX = 60
 
 
 @dataclass(frozen=True)
-class Place:
+class NewRunFolder:
     """A run folder for a scenario, which may not exist yet."""
 
     folder: Path
@@ -94,7 +94,7 @@ class Place:
     others: tuple[Path, ...] = ()
 
 
-def place_for(scenario: AnyScenario, clock: Clock, out: Path | None = None) -> Place:
+def place_for(scenario: AnyScenario, clock: Clock, out: Path | None = None) -> NewRunFolder:
     """The run folder of a scenario: `out`, or in runs/ the first of NAME, NAME.2, NAME.3, ... that is free or holds
     this scenario.
 
@@ -105,18 +105,18 @@ def place_for(scenario: AnyScenario, clock: Clock, out: Path | None = None) -> P
         refuse_links(out)
         if not _is_free(out) and (difference := _difference(out, scenario, clock)):
             raise InputFault(f"--out {out}: {difference}, which stay as they are; give another --out, like {out}-2")
-        return Place(out)
+        return NewRunFolder(out)
     return place_from(RUNS / default_name(scenario, clock), scenario, clock)
 
 
-def place_from(first: Path, scenario: AnyScenario, clock: Clock) -> Place:
+def place_from(first: Path, scenario: AnyScenario, clock: Clock) -> NewRunFolder:
     """The first of FOLDER, FOLDER.2, FOLDER.3, ... that is free or holds this scenario. Makes nothing. Raises InputFault for a
     link below one of these."""
     others: list[Path] = []
     for folder in _candidates(first):
         refuse_links(folder)
         if _is_free(folder) or not _difference(folder, scenario, clock):
-            return Place(folder, tuple(others))
+            return NewRunFolder(folder, tuple(others))
         others.append(folder)
     raise AssertionError("numbers do not end")
 

@@ -83,7 +83,7 @@ class MapTime:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RatePoint:
     """A point whose time is to be estimated in full, with the time if it is known."""
 
     point: Point
@@ -96,15 +96,15 @@ def times_along(points: Sequence[Point], origin: str) -> list[MapTime | str]:
         return list(_Row(points).times())
     except InputFault:
         # Of a row in which something cannot run, each point says so for itself.
-        return [_time_or_reason(Asked(point), origin, with_queues=False) for point in points]
+        return [_time_or_reason(RatePoint(point), origin, with_queues=False) for point in points]
 
 
-def full_times(asked: Sequence[Asked], origin: str) -> list[MapTime | str]:
+def full_times(asked: Sequence[RatePoint], origin: str) -> list[MapTime | str]:
     """Times with how much of them depends on queues; or why a point cannot run."""
     return [_time_or_reason(each, origin, with_queues=True) for each in asked]
 
 
-def _time_or_reason(asked: Asked, origin: str, *, with_queues: bool) -> MapTime | str:
+def _time_or_reason(asked: RatePoint, origin: str, *, with_queues: bool) -> MapTime | str:
     try:
         return _estimate(asked, with_queues=with_queues)
     except InputFault as fault:
@@ -129,7 +129,7 @@ class _Row:
 
     def _at(self, index: int) -> None:
         if index not in self.found:
-            self.found[index] = _estimate(Asked(self.points[index]), with_queues=False)
+            self.found[index] = _estimate(RatePoint(self.points[index]), with_queues=False)
 
     def _halve(self, first: int, last: int, depth: int) -> None:
         middle = (first + last) // 2
@@ -151,7 +151,7 @@ class _Row:
         return MapTime(time_s, is_between=True, left_out=one.left_out)
 
 
-def _estimate(asked: Asked, *, with_queues: bool) -> MapTime:
+def _estimate(asked: RatePoint, *, with_queues: bool) -> MapTime:
     """The time of a point; with `with_queues`, also the share of it that depends on queues. Raises InputFault."""
     point = asked.point
     with origin_named(point):

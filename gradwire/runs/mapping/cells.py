@@ -14,9 +14,9 @@ from gradwire.analysis.winners.winner_map import TIE, Place, Time, WinnerMap
 from gradwire.faults import InputFault
 from gradwire.runs.compiling.many_points import sharing_key, side_by_side
 from gradwire.runs.estimation import without_effect
-from gradwire.runs.executing.choice import Where
-from gradwire.runs.launch.execution import Prepared, carry_out, prepare, refused_points
-from gradwire.runs.mapping.along_rates import Asked, MapTime, full_times, times_along
+from gradwire.runs.executing.executor_choice import Where
+from gradwire.runs.launch.scenario_run import Prepared, carry_out, prepare, refused_points
+from gradwire.runs.mapping.along_rates import MapTime, RatePoint, full_times, times_along
 from gradwire.runs.mapping.closer import Row, Slot, deciding, fill_queues
 from gradwire.runs.mapping.grid import Grid
 from gradwire.runs.screen import Screen
@@ -25,7 +25,7 @@ from gradwire.scenario.loading import Point, Scenario, resolve
 from gradwire.vm.machines import Clock
 
 OnDone = Callable[[str, int, int], None]
-Full = Callable[[list[Asked]], list[MapTime | str]]
+Full = Callable[[list[RatePoint]], list[MapTime | str]]
 MEASURED = "measured"
 """The run folder in a folder that `--out` names."""
 
@@ -65,7 +65,7 @@ def _look_closer(
     on_done: OnDone,
 ) -> None:
     """Estimates the requested points in full."""
-    parts = [[Asked(slots[slot], _estimated(found[slot])) for slot in row] for row in asked]
+    parts = [[RatePoint(slots[slot], _estimated(found[slot])) for slot in row] for row in asked]
     done, count = 0, sum(map(len, asked))
     for row, results in zip(asked, side_by_side(full, parts, jobs), strict=True):
         found |= zip(row, results, strict=True)

@@ -15,7 +15,7 @@ from gradwire.analysis.report.text_table import TextTable
 from gradwire.analysis.report.utilisation import ShownUse as CapturedUse
 from gradwire.analysis.report.utilisation import port_use, save_use, use_table, utilisation_chart
 from gradwire.analysis.timeline.critical_path import critical_path
-from gradwire.runs.stored.files import fitting
+from gradwire.runs.stored.run_files import fitting
 from gradwire.runs.stored.run_folder import slowest_iteration
 from gradwire.runs.stored.stored_run import StoredRun
 

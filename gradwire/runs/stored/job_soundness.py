@@ -7,8 +7,8 @@ from dataclasses import fields
 
 import numpy as np
 
-from gradwire.datatypes.job_plans import plan_of_job
 from gradwire.datatypes.plan import Plan, PlanJob
+from gradwire.datatypes.plan_of_job import plan_of_job
 from gradwire.workloads.checker import check_references
 
 LONGEST_S = 1e9

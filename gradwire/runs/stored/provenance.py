@@ -19,7 +19,7 @@ import msgspec
 from gradwire import PACKAGE
 from gradwire.files import replacing
 from gradwire.inside.point_protocol import write_json
-from gradwire.runs.stored.files import read_message, reading
+from gradwire.runs.stored.run_files import read_message, reading
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machines import Clock
 

@@ -33,11 +33,11 @@ from gradwire.inside.point_protocol import TASK_FILE, write_json
 from gradwire.named_code import MARK
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, read_bytes, read_text
-from gradwire.runs.stored.files import read_message, reading
+from gradwire.runs.stored.run_files import read_message, reading
 from gradwire.runs.stored.soundness import refuse_unsound_clock
 from gradwire.runs.stored.stored_run import COMPLETION_FILE, NEEDED_FILES, VERDICT_FILE, StoredRun
 from gradwire.runs.stored.symbolic_links import refuse_links
-from gradwire.scenario.loading import Origin, Scenario, ScenarioPoint
+from gradwire.scenario.loading import Scenario, ScenarioOrigin, ScenarioPoint
 from gradwire.scenario.program_scenarios import AnyScenario, ProgramPoint, has_plans, of_plans
 from gradwire.scenario.scenario_files import resolved_scenario
 from gradwire.scenario.toml_documents import read_document
@@ -114,7 +114,7 @@ def stored_scenario(folder: Path) -> AnyScenario:
     """The scenario of a run folder. Raises InputFault if it cannot be read, or has keys that this version does not
     know."""
     with _copy_in(folder) as path:
-        origin = replace(Origin.of_file(path, as_run=True), name=folder.name)
+        origin = replace(ScenarioOrigin.of_file(path, as_run=True), name=folder.name)
         return resolved_scenario(read_document(path, follow=False), origin)
 
 
@@ -265,7 +265,7 @@ def chosen_iteration(wanted: int | None, label: str, plan: Plan, log: OpLog, rec
     return wanted
 
 
-class Holder(msgspec.Struct, frozen=True):
+class FolderHolder(msgspec.Struct, frozen=True):
     """The command that runs points in a folder."""
 
     pid: int
@@ -276,7 +276,7 @@ class Holder(msgspec.Struct, frozen=True):
     command: str
 
     @classmethod
-    def this(cls, command: str) -> Holder:
+    def this(cls, command: str) -> FolderHolder:
         """This process, which carries out `command`."""
         now = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
         return cls(os.getpid(), platform.node(), now, command)
@@ -300,7 +300,7 @@ def locked(folder: Path, command: str) -> Iterator[None]:
         raise MachineFault(_taken(folder)) from taken
     try:
         with replacing(folder / HOLDER_FILE) as partial:
-            write_json(partial, Holder.this(command))
+            write_json(partial, FolderHolder.this(command))
         yield
     finally:
         (folder / HOLDER_FILE).unlink(missing_ok=True)
@@ -311,7 +311,7 @@ def _taken(folder: Path) -> str:
     who = "another command"
     try:
         with reading_budget(folder / HOLDER_FILE):
-            holder = decoded(read_bytes(folder / HOLDER_FILE, MESSAGE_BYTES), Holder)
+            holder = decoded(read_bytes(folder / HOLDER_FILE, MESSAGE_BYTES), FolderHolder)
         who = f"process {holder.pid} on {holder.host} since {holder.since} (`{holder.command}`)"
     except (OSError, msgspec.DecodeError):
         pass  # it has just begun, or has just ended

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 
 from gradwire.analysis.link_loads import LoadedLine, has_choices, loaded_lines
-from gradwire.controller.flows import SummitChoice, switch_rules, trace_group
 from gradwire.controller.rules import SwitchRules
+from gradwire.controller.switch_flows import SummitChoice, switch_rules, trace_group
 from gradwire.datatypes.plan import Plan
 from gradwire.inside.point_protocol import built_fabric
 from gradwire.network.fabric import Fabric, MulticastGroup, dscp_of_band

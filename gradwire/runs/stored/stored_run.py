@@ -27,8 +27,8 @@ from gradwire.files import replacing
 from gradwire.inside.point_protocol import PAUSES_FILE, QUEUES_FILE, TASK_FILE, PointTask, built_fabric, write_json
 from gradwire.network.fabric import Fabric
 from gradwire.regular_files import RECORD_BYTES
-from gradwire.runs.stored.files import fitting, note_made_here, read_message, reading, refuse_changed, seal
 from gradwire.runs.stored.network_soundness import refuse_unsound_pauses, refuse_unsound_queues
+from gradwire.runs.stored.run_files import fitting, note_made_here, read_message, reading, refuse_changed, seal
 from gradwire.runs.stored.soundness import (
     LARGEST_SCALE,
     refuse_long_log,
@@ -54,7 +54,7 @@ NEEDED_FILES = (TASK_FILE, COMPLETION_FILE, RECORD_FILE, LOG_FILE)
 
 
 @dataclass(frozen=True)
-class Speed:
+class RunSpeed:
     """Speed of a run in wall time."""
 
     #: Time from the start of the machine to the first byte.
@@ -77,7 +77,7 @@ class Completion(msgspec.Struct, frozen=True):
     key: str
     #: Label of the plan that was replayed; "" for a point of programs, which notes no speed nor division either.
     plan: str = ""
-    speed: Speed = Speed(0.0, 0.0, 0, 0.0)
+    speed: RunSpeed = RunSpeed(0.0, 0.0, 0, 0.0)
     #: Number that bytes and rates were divided by on the virtual clock, and the largest effect of that on the iteration
     #: time, as a share of it.
     divided_by: int = 1

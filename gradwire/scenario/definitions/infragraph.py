@@ -72,7 +72,7 @@ def infragraph(path: Path, document: Any) -> Content:
     """The content of a NetworkDefinition. Raises InputFault, with the key, for keys that are wrong or cannot be
     emulated."""
     try:
-        return _Reading(_infrastructure(document)).content()
+        return _InfrastructureReading(_infrastructure(document)).content()
     except _Defect as defect:
         raise InputFault(f"{path}: {defect}") from defect
 
@@ -124,7 +124,7 @@ def _paths(steps: Sequence[tuple[str, range]], before: str = "") -> Iterator[str
             yield path
 
 
-class _Reading:
+class _InfrastructureReading:
     """Goes through an Infrastructure once."""
 
     def __init__(self, document: Any) -> None:

@@ -26,7 +26,7 @@ LONGEST_WAIT_S = 60.0
 CHUNK_BYTES = 1 << 20
 
 
-class Said(msgspec.Struct, forbid_unknown_fields=True):
+class TopologyReply(msgspec.Struct, forbid_unknown_fields=True):
     """The network of a class, or the number of its nodes."""
 
     hosts: list[str] = []
@@ -40,7 +40,7 @@ class Said(msgspec.Struct, forbid_unknown_fields=True):
 class Answer(msgspec.Struct, forbid_unknown_fields=True):
     """The message that the process writes, or the user's code in its place."""
 
-    said: Said | None = None
+    said: TopologyReply | None = None
     fault: str | None = None
 
 

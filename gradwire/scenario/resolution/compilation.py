@@ -17,9 +17,9 @@ from gradwire.reading_budget import reading_budget
 from gradwire.scenario.definitions.conversion import catalogue_of, made_up, made_up_times
 from gradwire.scenario.explanations import validated_options
 from gradwire.scenario.resolution.costs import cost_defects, costs_of, drawn_times
+from gradwire.scenario.resolution.job_placement import hosts_needed, placed, refuse_thousands
 from gradwire.scenario.resolution.networks import fabric_of, refuse_rdma, refuse_sprayed
 from gradwire.scenario.resolution.part_place import part_defects
-from gradwire.scenario.resolution.placement import hosts_needed, placed, refuse_thousands
 from gradwire.scenario.resolution.planned_faults import fault_defects
 from gradwire.scenario.resolution.transport_fit import buffer_bytes, congestion_defects
 from gradwire.scenario.schema import ClusterSection, ModelSection, PointSection

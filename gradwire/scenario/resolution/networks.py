@@ -10,7 +10,7 @@ from typing import Protocol
 from gradwire.datatypes.host_settings import RdmaDevice
 from gradwire.faults import InputFault
 from gradwire.network.fabric import ETHERNET_HEADER_BYTES, Fabric
-from gradwire.network.network_graph import Graph, GraphLink, places, spread
+from gradwire.network.network_graph import GraphLink, NetworkGraph, places, spread
 from gradwire.network.read_ways import MOST_HOSTS
 from gradwire.network.static_routes import route_defects
 from gradwire.network.structures.graph_structure import GraphStructure
@@ -99,7 +99,7 @@ def fabric_of(
 
 def graph_of(
     wanted: FabricSection, hosts: int, networks: Mapping[str, NetworkDefinition], nics_per_host: int = 1
-) -> Graph | None:
+) -> NetworkGraph | None:
     """The graph of a fabric whose switches are in no tiers, with at least so many hosts; None for other fabrics.
 
     networks: those that the scenario defines, by name. nics_per_host: a machine with several NICs is as many hosts of the
@@ -176,7 +176,7 @@ def refuse_rdma(wanted: FabricSection) -> None:
         )
 
 
-def _defined(wanted: FabricSection, hosts: int, network: NetworkDefinition, nics_per_host: int) -> Graph:
+def _defined(wanted: FabricSection, hosts: int, network: NetworkDefinition, nics_per_host: int) -> NetworkGraph:
     names, host_links, trunks = _links(wanted, network)
     if lines := list(_nic_defects(network, names, nics_per_host)):
         raise InputFault("\n".join([f"fabric.file = '{wanted.file}': {line}" for line in lines]))
@@ -188,7 +188,7 @@ def _defined(wanted: FabricSection, hosts: int, network: NetworkDefinition, nics
     if not names:
         ends_of = enumerate(places(hosts, len(network.switches), nics_per_host))
         host_links = [GraphLink(host, switch, wanted.rate, wanted.delay) for host, switch in ends_of]
-    return Graph(
+    return NetworkGraph(
         len(network.switches),
         tuple(host_links),
         tuple(trunks),

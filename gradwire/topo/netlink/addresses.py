@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from gradwire.network.fabric import Fabric
 from gradwire.network.ipv6 import LEAST_MTU_BYTES, PREFIX, host_ip6
 from gradwire.network.ipv6 import PREFIX_BITS as PREFIX6_BITS
-from gradwire.topo.netlink.messages import NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Request, attribute, request
+from gradwire.topo.netlink.messages import NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NetlinkRequest, attribute, request
 
 RTM_NEWLINK, RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWNEIGH = 16, 20, 24, 28
 IFF_UP = 1
@@ -33,7 +33,7 @@ STARVATION_MS = 20_000
 """Time for which a class may be held back before TCP retransmits, in milliseconds."""
 
 
-def neighbour_requests(fabric: Fabric, index: int) -> list[Request]:
+def neighbour_requests(fabric: Fabric, index: int) -> list[NetlinkRequest]:
     """Requests that tell a host the MAC address of each endpoint of the fabric, by endpoint. index: of the host's
     interface.
 
@@ -55,7 +55,7 @@ def has_ipv6(fabric: Fabric) -> bool:
     return fabric.ipv6 and fabric.mtu_bytes >= LEAST_MTU_BYTES
 
 
-def neighbour6_requests(fabric: Fabric, index: int) -> list[Request]:
+def neighbour6_requests(fabric: Fabric, index: int) -> list[NetlinkRequest]:
     """Requests that tell a host the MAC address of each endpoint's IPv6 address; empty if hosts have no IPv6."""
     if not has_ipv6(fabric):
         return []
@@ -71,8 +71,8 @@ def neighbour6_requests(fabric: Fabric, index: int) -> list[Request]:
 
 
 def host6_requests(
-    host: int, fabric: Fabric, index: int, neighbours: Sequence[Request], first_window: int = 0
-) -> list[Request]:
+    host: int, fabric: Fabric, index: int, neighbours: Sequence[NetlinkRequest], first_window: int = 0
+) -> list[NetlinkRequest]:
     """Requests that add the IPv6 address to a host that is configured for IPv4; empty if hosts have no IPv6. Parameters
     are those of `host_requests`."""
     if not has_ipv6(fabric):
@@ -107,8 +107,8 @@ def host6_requests(
 
 
 def host_requests(
-    host: int, fabric: Fabric, index: int, neighbours: Sequence[Request], first_window: int = 0
-) -> list[Request]:
+    host: int, fabric: Fabric, index: int, neighbours: Sequence[NetlinkRequest], first_window: int = 0
+) -> list[NetlinkRequest]:
     """Requests that configure a host for IPv4, to be sent from its network namespace.
 
     index: of its interface. neighbours: those of all endpoints (`neighbour_requests`) for an interface of that index.
@@ -131,19 +131,21 @@ def host_requests(
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class NeighbourRequests:
     """The requests of all endpoints' MAC addresses, for hosts whose interface has the same index."""
 
-    ipv4: Sequence[Request]
-    ipv6: Sequence[Request]
+    ipv4: Sequence[NetlinkRequest]
+    ipv6: Sequence[NetlinkRequest]
 
     @staticmethod
-    def of(fabric: Fabric, index: int) -> Neighbours:
+    def of(fabric: Fabric, index: int) -> NeighbourRequests:
         """Neighbours of a fabric's hosts. index: of the hosts' interface."""
-        return Neighbours(neighbour_requests(fabric, index), neighbour6_requests(fabric, index))
+        return NeighbourRequests(neighbour_requests(fabric, index), neighbour6_requests(fabric, index))
 
 
-def configuring(host: int, fabric: Fabric, index: int, neighbours: Neighbours, first_window: int = 0) -> list[Request]:
+def configuring(
+    host: int, fabric: Fabric, index: int, neighbours: NeighbourRequests, first_window: int = 0
+) -> list[NetlinkRequest]:
     """Requests that configure a host for IPv4, and for IPv6 where hosts have it. Parameters are those of
     `host_requests`."""
     return [
@@ -152,7 +154,7 @@ def configuring(host: int, fabric: Fabric, index: int, neighbours: Neighbours, f
     ]
 
 
-def raised(name: str, index: int) -> Request:
+def raised(name: str, index: int) -> NetlinkRequest:
     """Request that brings an interface up."""
     return request(f"ip link set {name} up", RTM_NEWLINK, 0, LINK.pack(socket.AF_UNSPEC, 0, index, IFF_UP, IFF_UP))
 
@@ -167,7 +169,7 @@ def only_waits(fabric: Fabric) -> bool:
     return fabric.is_lossless and not fabric.routing.policy.chooses_for_flowlets
 
 
-def _route(host: int, fabric: Fabric, index: int, first_window: int) -> list[Request]:
+def _route(host: int, fabric: Fabric, index: int, first_window: int) -> list[NetlinkRequest]:
     """The route to all hosts, where it has to say something of TCP.
 
     On a lossless fabric nothing is lost however long it waits, so TCP must not retransmit what a higher class holds

@@ -17,7 +17,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from gradwire.topo.netlink.messages import NLM_F_CREATE, NLM_F_EXCL, Request, attribute, request
+from gradwire.topo.netlink.messages import NLM_F_CREATE, NLM_F_EXCL, NetlinkRequest, attribute, request
 from gradwire.topo.netlink.qdiscs import RTM_NEWQDISC, TC_H_ROOT, TC_MESSAGE, TCA_KIND, TCA_OPTIONS
 
 OPTIONS = struct.Struct("=6I")
@@ -74,7 +74,7 @@ def _in_steps_ns(duration_s: float) -> int:
     return round(duration_s * 1e9 / CLOCK_STEP_NS) * CLOCK_STEP_NS
 
 
-def holding(line: DelayLine, index: int, name: str) -> Request:
+def holding(line: DelayLine, index: int, name: str) -> NetlinkRequest:
     """Request that adds the delay line to an interface, which has no queue yet. index, name: of the interface."""
     body = TC_MESSAGE.pack(0, index, 0, TC_H_ROOT, 0)
     body += attribute(TCA_KIND, b"netem\0") + attribute(TCA_OPTIONS, line.options())

@@ -30,7 +30,7 @@ FLAGS_OFFSET = 6
 ATTRIBUTE = struct.Struct("=HH")
 
 
-class Request(NamedTuple):
+class NetlinkRequest(NamedTuple):
     """Something to be done by the kernel."""
 
     #: The command of ip or tc that would do the same, for whoever reads of its failure.
@@ -38,9 +38,9 @@ class Request(NamedTuple):
     data: bytes
 
 
-def request(words: str, kind: int, flags: int, body: bytes) -> Request:
+def request(words: str, kind: int, flags: int, body: bytes) -> NetlinkRequest:
     """A request whose body is a structure with its attributes. flags: those besides NLM_F_REQUEST."""
-    return Request(words, HEADER.pack(HEADER.size + len(body), kind, NLM_F_REQUEST | flags, 0, 0) + body)
+    return NetlinkRequest(words, HEADER.pack(HEADER.size + len(body), kind, NLM_F_REQUEST | flags, 0, 0) + body)
 
 
 def attribute(kind: int, payload: bytes) -> bytes:
@@ -81,9 +81,9 @@ class Kernel:
         """Closes the socket."""
         self._socket.close()
 
-    def do(self, requests: Sequence[Request]) -> None:
+    def do(self, requests: Sequence[NetlinkRequest]) -> None:
         """Has all requests done, in order. Raises MachineFault with the words of the first that the kernel refuses."""
-        batch: list[Request] = []
+        batch: list[NetlinkRequest] = []
         size_bytes = 0
         for each in requests:
             if batch and size_bytes + len(each.data) > SENT_BYTES:
@@ -94,7 +94,7 @@ class Kernel:
         if batch:
             self._send(batch)
 
-    def _send(self, batch: Sequence[Request]) -> None:
+    def _send(self, batch: Sequence[NetlinkRequest]) -> None:
         """Sends requests and waits for the kernel's answer. Only the last request asks for one: of those before it, the
         kernel reports only those that it refused. Raises MachineFault for a refused request."""
         data = bytearray().join(each.data for each in batch)
@@ -173,7 +173,7 @@ def _reason(flags: int, refusal: bytes) -> str:
     return f" ({said.rstrip(bytes(1)).decode(errors='replace')})" if said else ""
 
 
-def _refused(batch: Sequence[Request], original: bytes) -> str:
+def _refused(batch: Sequence[NetlinkRequest], original: bytes) -> str:
     """The words of the request that the kernel repeats in its refusal. Its flags may have one more, to ask for an
     answer."""
     (size_bytes,) = struct.unpack_from("=I", original)

@@ -7,7 +7,15 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from gradwire.topo.netlink.messages import NLM_F_CREATE, NLM_F_EXCL, Kernel, Request, attribute, attributes, request
+from gradwire.topo.netlink.messages import (
+    NLM_F_CREATE,
+    NLM_F_EXCL,
+    Kernel,
+    NetlinkRequest,
+    attribute,
+    attributes,
+    request,
+)
 
 RTM_NEWQDISC, RTM_GETQDISC, RTM_NEWTCLASS, RTM_GETTCLASS = 36, 38, 40, 42
 TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
@@ -33,7 +41,7 @@ COPIED = frozenset({"htb", "prio", "fq", "pfifo"})
 """Qdiscs that the kernel describes in the form, or nearly, in which it wants to be asked for them."""
 
 
-class Part(NamedTuple):
+class QdiscEntry(NamedTuple):
     """A qdisc or a class of a port, as the kernel describes it."""
 
     kind: str
@@ -43,27 +51,27 @@ class Part(NamedTuple):
     stats: bytes
 
 
-def parts(kernel: Kernel, index: int, *, classes: bool = False) -> list[Part]:
+def parts(kernel: Kernel, index: int, *, classes: bool = False) -> list[QdiscEntry]:
     """The qdiscs, or the classes, of the interface of this index."""
     return [part for at, part in _dumped(kernel, index, RTM_GETTCLASS if classes else RTM_GETQDISC) if at == index]
 
 
-def _dumped(kernel: Kernel, index: int, question: int) -> list[tuple[int, Part]]:
+def _dumped(kernel: Kernel, index: int, question: int) -> list[tuple[int, QdiscEntry]]:
     told = []
     for message in kernel.dump(question, TC_MESSAGE.pack(0, index, 0, 0, 0)):
         _, at, handle, parent, _ = TC_MESSAGE.unpack_from(message)
         found = attributes(message[TC_MESSAGE.size :])
         kind = found[TCA_KIND].rstrip(b"\0").decode()
-        told.append((at, Part(kind, handle, parent, found.get(TCA_OPTIONS, b""), found.get(TCA_STATS2, b""))))
+        told.append((at, QdiscEntry(kind, handle, parent, found.get(TCA_OPTIONS, b""), found.get(TCA_STATS2, b""))))
     return told
 
 
-def can_be_copied(qdiscs: Sequence[Part]) -> bool:
+def can_be_copied(qdiscs: Sequence[QdiscEntry]) -> bool:
     """Returns whether all qdiscs are of kinds that the kernel accepts in the form in which it describes them."""
     return {part.kind for part in qdiscs} <= COPIED
 
 
-def copying(qdiscs: Sequence[Part], classes: Iterable[Part], index: int, name: str) -> list[Request]:
+def copying(qdiscs: Sequence[QdiscEntry], classes: Iterable[QdiscEntry], index: int, name: str) -> list[NetlinkRequest]:
     """Requests that make the same qdiscs and classes at another interface, which has none yet. Parents come before
     their children.
 
@@ -73,7 +81,7 @@ def copying(qdiscs: Sequence[Part], classes: Iterable[Part], index: int, name: s
         raise ValueError(f"cannot copy {', '.join(part.kind for part in qdiscs)}")
     waiting, made = [*qdiscs], {TC_H_ROOT >> 16}
     of_htb = [part for part in classes if part.kind == "htb"]
-    requests: list[Request] = []
+    requests: list[NetlinkRequest] = []
     while waiting:
         ready = [part for part in waiting if part.parent >> 16 in made]
         if not ready:
@@ -89,7 +97,7 @@ def copying(qdiscs: Sequence[Part], classes: Iterable[Part], index: int, name: s
     return requests
 
 
-def _make(what: str, part: Part, index: int, name: str) -> Request:
+def _make(what: str, part: QdiscEntry, index: int, name: str) -> NetlinkRequest:
     handle = part.handle if part.handle < FIRST_FREE_HANDLE else 0
     body = TC_MESSAGE.pack(0, index, handle, part.parent, 0)
     options = _as_asked(part) if what == "qdisc" else part.options
@@ -100,7 +108,7 @@ def _make(what: str, part: Part, index: int, name: str) -> Request:
     return request(words, RTM_NEWQDISC if what == "qdisc" else RTM_NEWTCLASS, NLM_F_CREATE | NLM_F_EXCL, body)
 
 
-def _as_asked(qdisc: Part) -> bytes:
+def _as_asked(qdisc: QdiscEntry) -> bytes:
     """The options with which to ask for a qdisc. HTB tells its version in full and wants to be asked for the major one
     (HTB_VER)."""
     if qdisc.kind != "htb":
@@ -117,7 +125,7 @@ def shown(kernel: Kernel, names: dict[int, str]) -> list[dict[str, Any]]:
     return [entry(part, names[at]) for at, part in _dumped(kernel, 0, RTM_GETQDISC) if at in names]
 
 
-def entry(part: Part, name: str) -> dict[str, Any]:
+def entry(part: QdiscEntry, name: str) -> dict[str, Any]:
     """Counters of one qdisc, as an entry of `tc -s -j qdisc show`."""
     stats = attributes(part.stats)
     size_bytes, packets = BASIC.unpack_from(stats[TCA_STATS_BASIC])
@@ -135,7 +143,7 @@ def entry(part: Part, name: str) -> dict[str, Any]:
     return {**named, **counted, "backlog": backlog, "qlen": queued}
 
 
-def _bounds(part: Part) -> dict[str, int]:
+def _bounds(part: QdiscEntry) -> dict[str, int]:
     """Limit of a queue that drops or marks, and the lengths from which it marks (topo/tc.py); empty for other
     qdiscs."""
     if part.kind == "bfifo":

@@ -45,7 +45,7 @@ def host_of_rank(cluster: Cluster) -> Int64:
 
 
 @dataclass(frozen=True)
-class Call:
+class FoldedRingCall:
     """A collective of a folded ring."""
 
     #: Its place in the order of what its queues carry.
@@ -105,7 +105,7 @@ class FoldedRings:
         """A send queue for each class of a ring."""
         return np.array([self.builder.queue(rank) for rank in ring], np.int64)
 
-    def add(self, ring: Sequence[int], queues: Int64, call: Call) -> None:
+    def add(self, ring: Sequence[int], queues: Int64, call: FoldedRingCall) -> None:
         """Adds a collective around a ring of these classes. Raises NotByClass where some copies send to their own
         machine and others do not."""
         turn = len(ring) * self.around // call.stride - 1
@@ -130,7 +130,7 @@ class FoldedRings:
         costs = self.job.costs
         return self.undelayed and costs.message_latency_s == 0.0 and np.isinf(costs.aggregation_bytes_per_s)
 
-    def _steps(self, ring: Sequence[int], queues: Int64, call: Call, turn: int) -> None:
+    def _steps(self, ring: Sequence[int], queues: Int64, call: FoldedRingCall, turn: int) -> None:
         """Messages step by step and, in each step, class by class."""
         builder, costs, count = self.builder, self.job.costs, len(ring)
         classes, steps, size = np.array(ring, np.int64), turn * len(call.combines), call.size_bytes
@@ -183,8 +183,8 @@ class FoldedRings:
         builder.depend_columns(np.tile(call.done, len(last)), last.ravel())
         builder.depend_columns(call.done, arrivals[-1])
 
-    def _additions(self, recvs: Int64, rank: Int64, adding: Int64, call: Call) -> Int64:
-        """The ops at which messages have taken effect, as `Transfers` has them."""
+    def _additions(self, recvs: Int64, rank: Int64, adding: Int64, call: FoldedRingCall) -> Int64:
+        """The ops at which messages have taken effect, as `BucketTransfers` has them."""
         rate = self.job.costs.aggregation_bytes_per_s
         if np.isinf(rate) or not len(adding):
             return recvs

@@ -30,7 +30,7 @@ from gradwire.workloads.engines.allreduce_plan import (
     ready_buckets,
 )
 from gradwire.workloads.engines.allreduce_transfers import Connections
-from gradwire.workloads.engines.collectives.schedule import Order, Schedule
+from gradwire.workloads.engines.collectives.schedule import RowOrder, Schedule
 from gradwire.workloads.engines.worker import Passes
 from gradwire.workloads.fields import MOST_WORKERS
 from gradwire.workloads.job import Cluster, Job
@@ -102,7 +102,7 @@ def mirrored_half(schedule: Schedule) -> Schedule:
     return folded
 
 
-def _order_of_half(schedule: Schedule, lower: npt.NDArray[np.bool_], stands_for: Int64) -> Order:
+def _order_of_half(schedule: Schedule, lower: npt.NDArray[np.bool_], stands_for: Int64) -> RowOrder:
     """Returns the order of the rows at ranks of the lower half, which stands for the upper one too."""
     order, of_lower = schedule.order, np.flatnonzero(lower)
     arrives_low = schedule.dst < schedule.ranks // 2
@@ -110,7 +110,7 @@ def _order_of_half(schedule: Schedule, lower: npt.NDArray[np.bool_], stands_for:
     exchanged = order.exchanged[arrives_low[order.exchanged[:, 0]]]
     unexchanged = order.unexchanged[arrives_low[order.unexchanged]]
     ends_low = schedule.last_rank < schedule.ranks // 2
-    return Order(
+    return RowOrder(
         passed_on=stands_for[passed],
         starting=stands_for[np.intersect1d(order.starting, of_lower)],
         exchanged=stands_for[exchanged],

@@ -19,15 +19,15 @@ import numpy as np
 from gradwire.datatypes.class_plans import ClassPlan, Folding, NotByClass
 from gradwire.datatypes.plan import Combine, Int64, Plan
 from gradwire.workloads.builder import PlanBuilder
-from gradwire.workloads.classes.folding import Call, FoldedRings, folded_job
+from gradwire.workloads.classes.folding import FoldedRingCall, FoldedRings, folded_job
 from gradwire.workloads.classes.replica_exchanges import ReplicaExchanges
 from gradwire.workloads.engines.allreduce_transfers import GATE_LANE
-from gradwire.workloads.engines.parallel.division import Division, Grid
+from gradwire.workloads.engines.parallel.division import Division, WorkerGrid
 from gradwire.workloads.engines.parallel.gradients import Replicas
 from gradwire.workloads.engines.parallel.group_collectives import RING
 from gradwire.workloads.engines.parallel.model_parallel import ModelParallelPlan
 from gradwire.workloads.engines.parallel.ring_attention import Rings, Turn
-from gradwire.workloads.engines.parallel.segments import Segment
+from gradwire.workloads.engines.parallel.segments import LayerSegment
 from gradwire.workloads.engines.parallel.worker_programs import GroupCollectives, Note, Series
 from gradwire.workloads.job import Cluster, Job
 
@@ -46,7 +46,7 @@ def model_parallel_classes(job: Job, name: str, division: Division, folding: Fol
         raise NotByClass("some experts get more tokens than others (strategy.options.token_skew)")
     if division.algorithm != RING:
         raise NotByClass(f"strategy.options.algorithm is '{division.algorithm}', not 'ring'")
-    replicas = Grid.of(job.cluster.workers, division.tensor, division.stages).data
+    replicas = WorkerGrid.of(job.cluster.workers, division.tensor, division.stages).data
     neighbours = _neighbouring_replicas(replicas, division.tensor, per_host, folding)
     groups, rest = divmod(per_host, division.tensor)
     if per_host > 1 and not rest and replicas % groups == 0 and np.isinf(job.costs.aggregation_bytes_per_s):
@@ -78,7 +78,7 @@ class _Classes(ModelParallelPlan):
 
     def __init__(self, job: Job, name: str, division: Division, folding: Folding, neighbours: int) -> None:
         self._neighbours = neighbours
-        self.whole = whole = Grid.of(job.cluster.workers, division.tensor, division.stages)
+        self.whole = whole = WorkerGrid.of(job.cluster.workers, division.tensor, division.stages)
         super().__init__(folded_job(job, division.tensor * neighbours * division.stages), name, division)
         members = [
             [whole.worker(stage, replica, share) for replica in range(place, whole.data, neighbours)]
@@ -121,7 +121,7 @@ class _Classes(ModelParallelPlan):
     def _same_experts(self, stage: int) -> list[list[int]]:
         return self.grid.same_experts(stage, min(self.division.experts, self.grid.data))
 
-    def _exchange(self, stage: int, segment: Segment, what: str, *, to_experts: bool) -> None:
+    def _exchange(self, stage: int, segment: LayerSegment, what: str, *, to_experts: bool) -> None:
         del what, to_experts
         if not segment.routed_values:
             return
@@ -137,7 +137,7 @@ class _Classes(ModelParallelPlan):
         """The classes of a stage: of each share, that of each tensor group of a machine."""
         return self.grid.data_groups(stage)
 
-    def _attend_in_groups(self, rings: Rings, stage: int, core: Segment, forward: bool, what: str) -> None:
+    def _attend_in_groups(self, rings: Rings, stage: int, core: LayerSegment, forward: bool, what: str) -> None:
         del what
         context = self.division.context
         for ranks in self._alike(stage):
@@ -164,7 +164,7 @@ class _SharesFolded(_Classes):
 
     def __init__(self, job: Job, name: str, division: Division, folding: Folding, neighbours: int) -> None:
         self._neighbours = neighbours
-        self.whole = whole = Grid.of(job.cluster.workers, division.tensor, division.stages)
+        self.whole = whole = WorkerGrid.of(job.cluster.workers, division.tensor, division.stages)
         alike = folded_job(job, job.cluster.workers)
         groups = job.cluster.workers_per_host // division.tensor
         one_share = replace(alike, cluster=Cluster(neighbours * division.stages, workers_per_host=groups))
@@ -183,8 +183,8 @@ class _SharesFolded(_Classes):
         rings = FoldedRings(self.builder, job, np.array(members, np.int64), folding.undelayed, rings=division.tensor)
         self._sum_among(rings)
 
-    def _grid(self) -> Grid:
-        return Grid(1, self._neighbours, self.division.stages)
+    def _grid(self) -> WorkerGrid:
+        return WorkerGrid(1, self._neighbours, self.division.stages)
 
 
 class _SharesOfOne(GroupCollectives):
@@ -264,7 +264,7 @@ class _FoldedCollectives(GroupCollectives):
         """The messages of a series."""
         queues = self.rings.queues(series.members)
         for number, size_bytes in enumerate(self._sums.pop(id(series)).size_bytes):
-            call = Call(
+            call = FoldedRingCall(
                 number=number,
                 layer=series.layers[number],
                 started=_column(series.started[number]),

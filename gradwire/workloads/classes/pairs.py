@@ -15,7 +15,7 @@ import numpy as np
 
 from gradwire.datatypes.class_plans import ClassPlan, Folding, NotByClass, Peers
 from gradwire.datatypes.plan import Combine, Int64, OpKind
-from gradwire.workloads.classes.folding import Call, FoldedRings, folded_job, neighbours_folded
+from gradwire.workloads.classes.folding import FoldedRingCall, FoldedRings, folded_job, neighbours_folded
 from gradwire.workloads.engines.allreduce_buckets import Bucket
 from gradwire.workloads.engines.allreduce_plan import (
     BYTES_ON_WIRE,
@@ -64,7 +64,9 @@ def _levels(ranks: int) -> int:
     return ranks.bit_length() - 1
 
 
-def add_pairs(folded: FoldedRings, ranks: Sequence[int], queues: Int64, call: Call, steps: Sequence[Step]) -> None:
+def add_pairs(
+    folded: FoldedRings, ranks: Sequence[int], queues: Int64, call: FoldedRingCall, steps: Sequence[Step]
+) -> None:
     """Adds a collective of all copies of these classes, which are neighbours. queues: of each class, one for each step.
 
     Raises NotByClass where some copies send to their own machine and others do not, and where adding takes time.
@@ -183,7 +185,7 @@ class _PairedClasses(AllreducePlan):
         self._readiness()
         queues = self._queues(steps)
         for number, bucket in enumerate(self.buckets):
-            call = Call(
+            call = FoldedRingCall(
                 number=number,
                 layer=bucket.first_layer,
                 started=self.started[number],

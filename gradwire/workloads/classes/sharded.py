@@ -15,7 +15,7 @@ from gradwire.datatypes.class_plans import ClassPlan, Folding, NotByClass
 from gradwire.datatypes.plan import Combine
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.classes.folding import (
-    Call,
+    FoldedRingCall,
     FoldedRings,
     folded_job,
     neighbours_folded,
@@ -74,7 +74,7 @@ class _ShardedClasses(ShardedPlan):
             queues = rings.queues(classes)
             for number, (collective, unit) in enumerate(zip(collectives, units, strict=True)):
                 size = -(-unit.values // self._whole.cluster.workers) * value_bytes
-                call = Call(number, collective.layer, collective.started, collective.done, (combine,), size)
+                call = FoldedRingCall(number, collective.layer, collective.started, collective.done, (combine,), size)
                 if self.sharding.algorithm == RING:
                     rings.add(classes, queues, call)
                 else:
@@ -123,7 +123,9 @@ class _PartitionedClasses(PartitionedPlan):
         for number, (collective, bucket, combines, value_bytes) in enumerate(moves):
             size = -(-bucket.values // self._whole.cluster.workers) * value_bytes
             rings.add(
-                classes, queues, Call(number, collective.layer, collective.started, collective.done, combines, size)
+                classes,
+                queues,
+                FoldedRingCall(number, collective.layer, collective.started, collective.done, combines, size),
             )
         self._boundaries(gathers)
         return rings.folded(self.builder.build(self._whole.compute_s, self._whole.samples))

@@ -89,7 +89,7 @@ def _has_experts(profile: Profile) -> bool:
 
 
 @dataclass(frozen=True)
-class Choice:
+class DivisionChoice:
     """One way to divide a model."""
 
     data: int
@@ -153,7 +153,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Asked:
+class DivisionRequest:
     """A model, and the GPUs and samples among which it is to be divided."""
 
     gpus: int
@@ -173,9 +173,9 @@ PASSES = f"stages, chunks and microbatches make more than {MOST_PASSES:,} passes
 MACHINES = "machines would have parts of several stages or tensor groups"
 
 
-def choices(asked: Asked) -> tuple[list[Choice], Counter[str]]:
+def choices(asked: DivisionRequest) -> tuple[list[DivisionChoice], Counter[str]]:
     """All divisions that there are, and how many products of data, tensor and pipeline are left out, by reason."""
-    found: list[Choice] = []
+    found: list[DivisionChoice] = []
     left_out: Counter[str] = Counter()
     for tensor, pipeline, holders in _products(asked.gpus):
         if not asked.shape.divides_into(tensor):
@@ -196,7 +196,9 @@ def choices(asked: Asked) -> tuple[list[Choice], Counter[str]]:
                 ]
                 left_out[PASSES] += not parts
                 found += (
-                    Choice(data, tensor, pipeline, chunks, samples, microbatches, recompute, ends, context, experts)
+                    DivisionChoice(
+                        data, tensor, pipeline, chunks, samples, microbatches, recompute, ends, context, experts
+                    )
                     for chunks, ends, samples, microbatches in parts
                     if chunks == 1 or microbatches % pipeline == 0
                     for recompute in RECOMPUTES
@@ -206,7 +208,7 @@ def choices(asked: Asked) -> tuple[list[Choice], Counter[str]]:
     return found, +left_out
 
 
-def _neighbours(asked: Asked, tensor: int, holders: int) -> Iterator[tuple[int, int]]:
+def _neighbours(asked: DivisionRequest, tensor: int, holders: int) -> Iterator[tuple[int, int]]:
     """Yields how many neighbouring workers divide tokens, and how many divide experts, for `holders` workers that hold
     the same parameters. One of the two is 1, as in `megatron`."""
     groups = max(1, asked.machine_gpus // tensor)

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradwire.workloads.divisions.choices import Choice
+from gradwire.workloads.divisions.choices import DivisionChoice
 from gradwire.workloads.divisions.memory import ACTIVATION_BYTES, GRADIENT_BYTES, PARAMETER_BYTES
 from gradwire.workloads.engines.parallel.division import Pass, passes_of_stage
 from gradwire.workloads.engines.parallel.ring_attention import CORE, key_value_values
-from gradwire.workloads.engines.parallel.segments import Cut, Segment
+from gradwire.workloads.engines.parallel.segments import Cut, LayerSegment
 from gradwire.workloads.job import Job
 
 
@@ -44,7 +44,7 @@ class LeastTime:
     compute_s: float
 
 
-def busiest_s(job: Job, choice: Choice, cut: Cut, rate_bytes_per_s: float) -> float:
+def busiest_s(job: Job, choice: DivisionChoice, cut: Cut, rate_bytes_per_s: float) -> float:
     """Returns the time that the busiest stage computes and exchanges in its tensor groups: a weaker bound, which is
     found at once."""
     pieces = [_piece_times(job, choice, cut, piece, rate_bytes_per_s) for piece in cut.stages]
@@ -54,7 +54,7 @@ def busiest_s(job: Job, choice: Choice, cut: Cut, rate_bytes_per_s: float) -> fl
     )
 
 
-def least_time(job: Job, choice: Choice, cut: Cut, rate_bytes_per_s: float) -> LeastTime:
+def least_time(job: Job, choice: DivisionChoice, cut: Cut, rate_bytes_per_s: float) -> LeastTime:
     """The bound of a choice. job: of all workers, with times of `job.batch` samples; rate: of a NIC, for payload."""
     pieces = [_piece_times(job, choice, cut, piece, rate_bytes_per_s) for piece in cut.stages]
     values = -(-cut.activation_values * choice.samples // (choice.tensor * choice.context)) * ACTIVATION_BYTES
@@ -96,7 +96,7 @@ def least_time(job: Job, choice: Choice, cut: Cut, rate_bytes_per_s: float) -> L
     return LeastTime(max(ends), max(times.end_s for times in alone), max(compute))
 
 
-def _piece_times(job: Job, choice: Choice, cut: Cut, piece: Sequence[Segment], rate: float) -> PieceTimes:
+def _piece_times(job: Job, choice: DivisionChoice, cut: Cut, piece: Sequence[LayerSegment], rate: float) -> PieceTimes:
     share = choice.samples / job.batch / choice.tensor / choice.context
     part_bytes = -(-cut.activation_values * choice.samples // (choice.tensor * choice.context)) * ACTIVATION_BYTES
     inside = choice.tensor <= job.cluster.workers_per_host
@@ -122,7 +122,7 @@ def _piece_times(job: Job, choice: Choice, cut: Cut, piece: Sequence[Segment], r
     return PieceTimes(*times, values, experts / choice.tensor / choice.experts)
 
 
-def _to_experts_s(job: Job, choice: Choice, segment: Segment, rate: float) -> float:
+def _to_experts_s(job: Job, choice: DivisionChoice, segment: LayerSegment, rate: float) -> float:
     """Returns the least time of an all-to-all: the bytes that leave the machine at the NIC's rate, or one message
     inside it."""
     if not segment.routed_values:
@@ -134,7 +134,7 @@ def _to_experts_s(job: Job, choice: Choice, segment: Segment, rate: float) -> fl
     return (choice.experts - groups) * each_bytes / rate
 
 
-def _attending_s(job: Job, choice: Choice, cut: Cut, segment: Segment, rate: float) -> tuple[float, float]:
+def _attending_s(job: Job, choice: DivisionChoice, cut: Cut, segment: LayerSegment, rate: float) -> tuple[float, float]:
     """Returns the least time by which handing on keys and values outlasts the core of attention, in a forward and a
     backward pass.
 

@@ -25,9 +25,9 @@ from functools import lru_cache
 import numpy as np
 
 from gradwire.datatypes.plan import Int64
-from gradwire.workloads.divisions.choices import Choice
+from gradwire.workloads.divisions.choices import DivisionChoice
 from gradwire.workloads.engines.parallel.division import passes_of_stage
-from gradwire.workloads.engines.parallel.segments import Segment
+from gradwire.workloads.engines.parallel.segments import LayerSegment
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile
 
 PARAMETER_BYTES, GRADIENT_BYTES, OPTIMIZER_BYTES = 2, 4, 12
@@ -96,7 +96,7 @@ class PieceSizes:
     again_bytes: dict[str, float]
 
 
-def sizes_of(profile: Profile, pieces: Sequence[Sequence[Segment]], tokens: int) -> list[PieceSizes]:
+def sizes_of(profile: Profile, pieces: Sequence[Sequence[LayerSegment]], tokens: int) -> list[PieceSizes]:
     """Returns the sizes of each piece of the model, as `cut` has them. tokens: of a sample."""
     kept = [kept_bytes(layer, tokens) for layer in profile.layers]
     between_bytes = block_input_bytes(profile)
@@ -115,7 +115,7 @@ def sizes_of(profile: Profile, pieces: Sequence[Sequence[Segment]], tokens: int)
     return found
 
 
-def memory_of(choice: Choice, sizes: Sequence[PieceSizes], tokens: int) -> Memory:
+def memory_of(choice: DivisionChoice, sizes: Sequence[PieceSizes], tokens: int) -> Memory:
     """Memory of the stage that needs most. sizes: of the model's pieces; tokens: of a sample."""
     shared = choice.tensor * choice.context
     plain_bytes, expert_bytes = (

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from gradwire.faults import InputFault
 from gradwire.workloads.job import Cluster, Job
-from gradwire.workloads.stand_in import Load
+from gradwire.workloads.stand_in import AllreduceLoad
 
 
 @dataclass(frozen=True)
@@ -165,17 +165,17 @@ def after_backward(buckets: Iterable[Bucket]) -> list[Bucket]:
     return [replace(bucket, ready_layer=0) for bucket in buckets]
 
 
-def allreduce_load(algorithm: str, cluster: Cluster) -> Load:
+def allreduce_load(algorithm: str, cluster: Cluster) -> AllreduceLoad:
     """The load of one allreduce.
 
     Raises InputFault for an algorithm without a closed form here, or a number it cannot pair.
     """
     workers, machines, per_machine = cluster.workers, cluster.worker_hosts, cluster.workers_per_host
     if workers < 2:
-        return Load(0, 0, 0, 0)
+        return AllreduceLoad(0, 0, 0, 0)
     if algorithm == "ring":
         around = 2 * (workers - 1) / workers
-        return Load(2 * (workers - 1), around * (machines > 1), around * (per_machine > 1), around / 2)
+        return AllreduceLoad(2 * (workers - 1), around * (machines > 1), around * (per_machine > 1), around / 2)
     if algorithm not in ("butterfly", "halving-doubling"):
         raise InputFault(
             f"cluster.stands_for: no closed form for '{algorithm}'; there is one for ring, butterfly and "
@@ -184,11 +184,11 @@ def allreduce_load(algorithm: str, cluster: Cluster) -> Load:
     rounds_out, rounds_in = _rounds("machines", machines), _rounds("workers of one machine", per_machine)
     if algorithm == "butterfly":
         rounds = rounds_out + rounds_in
-        return Load(rounds, per_machine * rounds_out, rounds_in, rounds)
+        return AllreduceLoad(rounds, per_machine * rounds_out, rounds_in, rounds)
     # Distances fall from N / 2 to 1 while what is exchanged is halved: K / 2 to K / M goes out, the rest stays inside;
     # and back.
     out, inside = 1 - 1 / machines, 1 / machines - 1 / workers
-    return Load(2 * (rounds_out + rounds_in), per_machine * 2 * out, 2 * inside, out + inside)
+    return AllreduceLoad(2 * (rounds_out + rounds_in), per_machine * 2 * out, 2 * inside, out + inside)
 
 
 def _rounds(what: str, count: int) -> int:

@@ -36,13 +36,13 @@ from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
 from gradwire.workloads.engines.allreduce_buckets import Bucket, Hold, after_backward, backward_order, fused
 from gradwire.workloads.engines.allreduce_transfers import (
     BucketOps,
+    BucketTransfers,
     Connections,
-    Transfers,
     WorkerQueues,
     add_gates,
     add_switches,
 )
-from gradwire.workloads.engines.collective_routes import Routes, Rule
+from gradwire.workloads.engines.collective_routes import CollectiveRoutes, Rule
 from gradwire.workloads.engines.collectives import Schedule, butterfly, halving_doubling, hierarchical_ring, ring
 from gradwire.workloads.engines.collectives.choice import IN_NETWORK, layout_of
 from gradwire.workloads.engines.collectives.in_network import Switches
@@ -61,7 +61,7 @@ COPY_LANE, HOLD_LANE, READING_LANE = 2, 4, 6
 
 
 @dataclass(frozen=True)
-class Communicator:
+class ReductionSettings:
     """Settings by which buckets are reduced."""
 
     #: Size of a gradient on the wire.
@@ -77,7 +77,7 @@ def compile_allreduce(
     name: str,
     buckets: Sequence[Bucket],
     schedules: Sequence[Schedule],
-    communicator: Communicator,
+    communicator: ReductionSettings,
     switches: Switches | None = None,
 ) -> Plan:
     """Compiles an iteration in which bucket i goes by schedule i, in this order. A selection bucket, if any, comes
@@ -90,7 +90,7 @@ def compile_allreduce(
 
 
 def ops_of_allreduce(
-    job: Job, buckets: Sequence[Bucket], schedules: Sequence[Schedule], communicator: Communicator
+    job: Job, buckets: Sequence[Bucket], schedules: Sequence[Schedule], communicator: ReductionSettings
 ) -> int:
     """Returns the most ops that `compile_allreduce` makes."""
     workers = job.cluster.workers
@@ -105,7 +105,7 @@ def ops_of_allreduce(
     return ops + ops_of_transfers(moved, job.costs, workers)
 
 
-def _part_bytes(schedule: Schedule, values_of_buckets: Sequence[int], communicator: Communicator) -> Int64:
+def _part_bytes(schedule: Schedule, values_of_buckets: Sequence[int], communicator: ReductionSettings) -> Int64:
     """Bytes of each part of each bucket: whole gradients, as even as they come; 0 where there are fewer than parts."""
     values = np.array(values_of_buckets, np.int64)[:, None]
     larger = np.arange(schedule.parts)[None, :] < values % schedule.parts
@@ -117,7 +117,7 @@ class AllreducePlan:
     """The plan under construction. Arrays of ops have an axis for buckets and one for ranks."""
 
     def __init__(
-        self, job: Job, name: str, buckets: Sequence[Bucket], communicator: Communicator, switches: Switches | None
+        self, job: Job, name: str, buckets: Sequence[Bucket], communicator: ReductionSettings, switches: Switches | None
     ) -> None:
         self.job, self.buckets, self.communicator = job, buckets, communicator
         self.builder = PlanBuilder(name)
@@ -174,7 +174,7 @@ class AllreducePlan:
                 size_bytes=sizes,
                 chunk=self._chunks(numbers, sizes),
             )
-            Transfers(self.builder, self.job.costs, workers, schedule, buckets).build()
+            BucketTransfers(self.builder, self.job.costs, workers, schedule, buckets).build()
         self._boundaries()
         return self.builder.build(self.job.compute_s, self.job.samples)
 
@@ -375,7 +375,7 @@ def chosen_schedules(
     switches = Switches.of(job) if algorithm == IN_NETWORK else None
     layout = layout_of(range(cluster.workers), hosts, switches)
     rules = {Collective.ALL_REDUCE: Rule((), algorithm)}
-    routes = Routes(rules, channels=channels, nccl=nccl, key="strategy.options.algorithm")
+    routes = CollectiveRoutes(rules, channels=channels, nccl=nccl, key="strategy.options.algorithm")
     chosen = [routes.schedule(Collective.ALL_REDUCE, layout, 0, size, 1) for size in sizes]
     # One object for all buckets that go alike, whose messages are made together.
     cut = {id(schedule): schedule if schedule.hops else schedule.segmented(segments) for schedule in chosen}
@@ -403,9 +403,9 @@ def ready_buckets(buckets: Sequence[Bucket], options: AllreduceOptions) -> list[
     return converted if options.overlap else list(after_backward(converted))
 
 
-def communicator_of(options: AllreduceOptions) -> Communicator:
+def communicator_of(options: AllreduceOptions) -> ReductionSettings:
     """Returns the settings by which these options have buckets reduced."""
-    return Communicator(BYTES_ON_WIRE[options.wire], options.concurrent, options.forward_waits)
+    return ReductionSettings(BYTES_ON_WIRE[options.wire], options.concurrent, options.forward_waits)
 
 
 def _add_conversion(bucket: Bucket, options: AllreduceOptions) -> Bucket:

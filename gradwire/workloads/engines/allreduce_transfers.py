@@ -126,7 +126,7 @@ def add_switches(builder: PlanBuilder, hosts: Int64, switches: Switches | None, 
     return np.concatenate([hosts, np.array(endpoints, np.int64)])
 
 
-class Transfers:
+class BucketTransfers:
     """The messages of the buckets that share a schedule: one for each bucket and row whose part is not empty."""
 
     def __init__(

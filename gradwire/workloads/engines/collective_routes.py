@@ -113,7 +113,7 @@ class _Taken:
 
 
 @dataclass
-class Routes:
+class CollectiveRoutes:
     """Rules by kind, and a record of what they came to."""
 
     rules: Mapping[Collective, Rule]

@@ -12,7 +12,7 @@ from gradwire.workloads.job import Costs
 
 
 def transfer_ops(schedule: Schedule, size_bytes: Int64, costs: Costs, workers: int) -> int:
-    """How many ops `Transfers` adds for buckets that share a schedule; latencies of no time, which it leaves out, are
+    """How many ops `BucketTransfers` adds for buckets that share a schedule; latencies of no time, which it leaves out, are
     counted with the others.
 
     size_bytes: by bucket and part. workers: ranks of the schedule from which on are switches.

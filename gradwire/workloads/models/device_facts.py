@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from gradwire.workloads.models.layer_times import Roof, Shares, Work
+from gradwire.workloads.models.layer_times import Roof, Shares, WorkKind
 from gradwire.workloads.models.measured_shares import H100_PYTORCH
 
 GIB = 1 << 30
@@ -303,7 +303,7 @@ def _kernels_of(device: Device) -> Device:
         device,
         description=f"{device.description}. Its kernels alone, by kind of layer, without what a training adds: waiting "
         f"for the host, an optimiser, activations computed anew",
-        efficiency=H100_PYTORCH.products[Work.PRODUCT][-1].backward,
+        efficiency=H100_PYTORCH.products[WorkKind.PRODUCT][-1].backward,
         efficiency_source=f"large matrix products, {H100_PYTORCH.source}",
         by_kind=ByKind.ALL,
     )

@@ -30,7 +30,7 @@ BACKWARD_PER_FORWARD = 2
 """FLOPs of a product's backward pass: gradients of its inputs and of its weights."""
 
 
-class Work(StrEnum):
+class WorkKind(StrEnum):
     """The kinds of work that take time at different rates."""
 
     CONV = "conv"
@@ -68,9 +68,9 @@ class Shares:
     """The shares of a device's rates that layers of each kind reach."""
 
     #: Shares by rising intensity. Below the first, bytes are the limit; above the last, the share stays.
-    products: Mapping[Work, tuple[Share, ...]]
+    products: Mapping[WorkKind, tuple[Share, ...]]
     #: For work that moves bytes, how often its activations cross the memory, in the forward and the backward pass.
-    passes: Mapping[Work, tuple[float, float]]
+    passes: Mapping[WorkKind, tuple[float, float]]
     #: From one kernel to the next, where it is shorter.
     call_s: float
     source: str
@@ -84,30 +84,30 @@ class Roof:
     memory_bytes_per_s: float
 
 
-def work_of(layer: Layer, *, last: bool = False) -> tuple[Work, ...]:
+def work_of(layer: Layer, *, last: bool = False) -> tuple[WorkKind, ...]:
     """Returns the kinds of work that a layer's time goes to, in order. last: whether the model's outputs are this
     layer's."""
     # A convolution's or product's further tensors are biases, or the weights of products side by side.
     several = len(layer.tensors) > 1
     match layer.kind:
         case LayerKind.CONV:
-            work = [Work.CONV, Work.AFTER_CONV] if several else [Work.CONV]
+            work = [WorkKind.CONV, WorkKind.AFTER_CONV] if several else [WorkKind.CONV]
         case LayerKind.ATTENTION if not layer.tensors:
-            work = [Work.SCORES]
+            work = [WorkKind.SCORES]
         case LayerKind.FC | LayerKind.ATTENTION:
-            work = [Work.PRODUCT, Work.AFTER_PRODUCT] if several else [Work.PRODUCT]
+            work = [WorkKind.PRODUCT, WorkKind.AFTER_PRODUCT] if several else [WorkKind.PRODUCT]
         case LayerKind.NORM:
-            work = [Work.BATCH_NORM if layer.untrained else Work.LAYER_NORM]
+            work = [WorkKind.BATCH_NORM if layer.untrained else WorkKind.LAYER_NORM]
         case LayerKind.POOL:
-            work = [Work.POOL]
+            work = [WorkKind.POOL]
         case LayerKind.EMBEDDING:
-            work = [Work.EMBEDDING]
+            work = [WorkKind.EMBEDDING]
         case LayerKind.ACTIVATION | LayerKind.OTHER:
-            work = [Work.LOSS if last else Work.ADD]
+            work = [WorkKind.LOSS if last else WorkKind.ADD]
         case LayerKind.LSTM:
             raise InternalFault(f"layer {layer.name} is recurrent, and has no time by kind")
-    if last and Work.PRODUCT in work:
-        work.append(Work.LOSS)
+    if last and WorkKind.PRODUCT in work:
+        work.append(WorkKind.LOSS)
     return tuple(work)
 
 
@@ -136,7 +136,7 @@ def layer_times(profile: Profile, batch: int, roof: Roof, shares: Shares) -> tup
     return forward, backward
 
 
-def _times(work: Work, layer: Layer, batch: int, roof: Roof, shares: Shares) -> tuple[float, float]:
+def _times(work: WorkKind, layer: Layer, batch: int, roof: Roof, shares: Shares) -> tuple[float, float]:
     if work in shares.products:
         flops = layer.flops * batch
         if not flops:
@@ -151,18 +151,18 @@ def _times(work: Work, layer: Layer, batch: int, roof: Roof, shares: Shares) -> 
     pass_s = ELEMENT_BYTES * _moved_elements(work, layer) * batch / roof.memory_bytes_per_s
     there, back = shares.passes[work]
     # A layer of no kind in particular may be a product.
-    computed_s = layer.flops * batch / roof.flops_per_s if work is Work.ADD else 0.0
+    computed_s = layer.flops * batch / roof.flops_per_s if work is WorkKind.ADD else 0.0
     return (
         max(there * pass_s, computed_s) + shares.call_s,
         max(back * pass_s, BACKWARD_PER_FORWARD * computed_s) + shares.call_s,
     )
 
 
-def _moved_elements(work: Work, layer: Layer) -> float:
+def _moved_elements(work: WorkKind, layer: Layer) -> float:
     """Numbers that a pass over a layer's activations moves, for one sample."""
-    if work is Work.POOL:
+    if work is WorkKind.POOL:
         return layer.flops  # a window reads each number as often as it covers it
-    if work is Work.LOSS and layer.kind is not LayerKind.FC:
+    if work is WorkKind.LOSS and layer.kind is not LayerKind.FC:
         return layer.elements_in  # a layer of its own, which yields one number
     return layer.elements_out
 

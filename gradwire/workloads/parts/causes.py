@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.datatypes.plan import Int64, OpKind, Plan
-from gradwire.workloads.symbolic.wait_graph import Graph
+from gradwire.workloads.symbolic.wait_graph import WaitGraph
 
 NOTHING = -1
 Float64 = npt.NDArray[np.float64]
@@ -83,7 +83,7 @@ def _predecessors(plan: Plan) -> tuple[Int64, Int64]:
 
 def _fronts(plan: Plan) -> list[npt.NDArray[Any]]:
     """Ops of two iterations by depth, each behind all that it waits for."""
-    graph = Graph(plan)
+    graph = WaitGraph(plan)
     waits = graph.waits_for.copy()
     front = np.flatnonzero(waits == 0)
     fronts = []

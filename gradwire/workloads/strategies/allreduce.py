@@ -30,7 +30,7 @@ from gradwire.workloads.engines.allreduce_plan import (
 )
 from gradwire.workloads.engines.collectives import whole_ring
 from gradwire.workloads.job import Cluster, Job
-from gradwire.workloads.stand_in import Load
+from gradwire.workloads.stand_in import AllreduceLoad
 from gradwire.workloads.strategy import Strategy
 
 
@@ -115,11 +115,11 @@ def _hierarchical(job: Job, options: HierarchicalOptions) -> Mapping[str, Plan]:
     return compile_buckets(job, "hierarchical-ring", tensor_buckets(job), schedule, options)
 
 
-def _ring_load(cluster: Cluster, options: RingOptions) -> Load:
+def _ring_load(cluster: Cluster, options: RingOptions) -> AllreduceLoad:
     return allreduce_load("ring" if options.messaging else "ring of whole parameters", cluster)
 
 
-def _load_of(algorithm: Algorithm) -> Callable[[Cluster, AllreduceOptions], Load]:
+def _load_of(algorithm: Algorithm) -> Callable[[Cluster, AllreduceOptions], AllreduceLoad]:
     return lambda cluster, _: allreduce_load(algorithm, cluster)
 
 

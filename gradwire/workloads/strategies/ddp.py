@@ -39,7 +39,7 @@ from gradwire.workloads.engines.collectives.choice import AUTO, IN_NETWORK
 from gradwire.workloads.engines.nccl.options import NcclKeys, setup_of
 from gradwire.workloads.fields import SizeBytes
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
-from gradwire.workloads.stand_in import Load
+from gradwire.workloads.stand_in import AllreduceLoad
 from gradwire.workloads.strategy import Strategy
 
 CAP_BYTES = 25 << 20
@@ -93,7 +93,7 @@ def _by_class(job: Job, options: DdpOptions, folding: Folding) -> RingSequence |
     return ring_sequence(job, "ddp", ddp_buckets(job, options), options)
 
 
-def _load(cluster: Cluster, options: DdpOptions) -> Load:
+def _load(cluster: Cluster, options: DdpOptions) -> AllreduceLoad:
     return allreduce_load(options.algorithm, cluster)
 
 

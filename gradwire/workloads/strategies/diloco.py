@@ -35,8 +35,8 @@ from gradwire.workloads.engines.allreduce_buckets import allreduce_load
 from gradwire.workloads.engines.allreduce_plan import MOST_SEGMENTS, AnyAlgorithm, chosen_schedules
 from gradwire.workloads.engines.allreduce_transfers import (
     BucketOps,
+    BucketTransfers,
     Connections,
-    Transfers,
     add_gates,
     add_switches,
 )
@@ -46,7 +46,7 @@ from gradwire.workloads.engines.collectives.schedule import sent_bytes
 from gradwire.workloads.engines.nccl.options import NcclKeys, setup_of
 from gradwire.workloads.engines.transfer_counts import ops_of_transfers
 from gradwire.workloads.job import Cluster, Job
-from gradwire.workloads.stand_in import Load
+from gradwire.workloads.stand_in import AllreduceLoad
 from gradwire.workloads.strategy import Strategy
 
 INNER_STEPS = 500
@@ -163,7 +163,7 @@ class _Round:
         for number, (fragment, schedule) in enumerate(zip(self.fragments, self.schedules, strict=True)):
             self._order(number, fragment)
             buckets = self._sum(number, fragment, schedule)
-            Transfers(self.builder, self.job.costs, connections, schedule, buckets).build()
+            BucketTransfers(self.builder, self.job.costs, connections, schedule, buckets).build()
         for rank in self.ranks:
             self.builder.depend(self.end[rank], int(self.steps[-1, rank]))
             self.builder.depend(self.begin[rank], self.end[rank], lag=1)
@@ -245,7 +245,7 @@ def _compile(job: Job, options: DilocoOptions) -> Mapping[str, Plan]:
     return {"diloco": _Round(job, options).compile()}
 
 
-def _load(cluster: Cluster, options: DilocoOptions) -> Load:
+def _load(cluster: Cluster, options: DilocoOptions) -> AllreduceLoad:
     return allreduce_load(options.algorithm, cluster)
 
 

@@ -39,7 +39,7 @@ from gradwire.workloads.engines.allreduce_plan import (
     tensor_buckets,
 )
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
-from gradwire.workloads.stand_in import Load
+from gradwire.workloads.stand_in import AllreduceLoad
 from gradwire.workloads.strategy import Strategy
 
 CHUNK_VALUES = 32_000
@@ -168,7 +168,7 @@ def _csc(job: Job, options: CscOptions) -> Mapping[str, Plan]:
     return _compile(job, "csc", buckets, options)
 
 
-def _load(cluster: Cluster, options: BackendOptions) -> Load:
+def _load(cluster: Cluster, options: BackendOptions) -> AllreduceLoad:
     return allreduce_load(options.algorithm, cluster)
 
 

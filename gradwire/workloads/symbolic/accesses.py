@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.datatypes.plan import Combine, Int32, Int64, OpKind, Plan, UInt8
-from gradwire.workloads.symbolic.wait_graph import ITERATIONS, Graph, Holdings
+from gradwire.workloads.symbolic.wait_graph import ITERATIONS, Holdings, WaitGraph
 
 PHASES = 4
 """An op takes what it needs, sends, takes in, and yields, in this order: numbers of `Accesses.phase`."""
@@ -67,7 +67,7 @@ class Accesses:
         )
 
 
-def accesses_to_sums(graph: Graph, holdings: Holdings) -> Accesses:
+def accesses_to_sums(graph: WaitGraph, holdings: Holdings) -> Accesses:
     """Accesses to sums under way."""
     plan, ops = graph.plan, graph.plan.ops
     sends = np.flatnonzero((ops.chunk >= 0) & (ops.kind == OpKind.SEND) & ~_is_copied(plan))
@@ -94,7 +94,7 @@ def _additions_that_take_time(plan: Plan, arrives: npt.NDArray[np.bool_]) -> Int
     return np.unique(waiting[reduces & (plan.dep_lag == 0)])
 
 
-def accesses_to_values(graph: Graph, holdings: Holdings) -> Accesses:
+def accesses_to_values(graph: WaitGraph, holdings: Holdings) -> Accesses:
     """Accesses to complete values, without what sums do to them."""
     plan, ops = graph.plan, graph.plan.ops
     sends = np.flatnonzero((ops.chunk >= 0) & (ops.kind == OpKind.SEND) & _is_copied(plan))

@@ -34,11 +34,11 @@ from gradwire.workloads.symbolic.accesses import (
     products,
 )
 from gradwire.workloads.symbolic.defects import Defect, racing
-from gradwire.workloads.symbolic.execution import executions
+from gradwire.workloads.symbolic.plan_execution import executions
 from gradwire.workloads.symbolic.precedence import Bool, Precedence, PrecedenceInCode, PrecedenceInPython
-from gradwire.workloads.symbolic.wait_graph import ITERATIONS, Graph, Holdings
+from gradwire.workloads.symbolic.wait_graph import ITERATIONS, Holdings, WaitGraph
 
-Urgency = Callable[[Graph], Int64]
+Urgency = Callable[[WaitGraph], Int64]
 """How urgent each op is: of those that are ready, the ones with the lowest number go first."""
 MOST_OPS_IN_PYTHON = 15_000
 """Larger plans are executed by machine code. Loading that takes half a second, in which Python executes a plan of so
@@ -47,13 +47,13 @@ USING = (Access.USES_SUM, Access.USES)
 """Accesses that change nothing."""
 
 
-def _receives_first(graph: Graph) -> Int64:
+def _receives_first(graph: WaitGraph) -> Int64:
     kind = graph.plan.ops.kind
     urgency: Int64 = np.where(kind == OpKind.RECV, 0, np.where(kind == OpKind.SEND, 2, 1))
     return urgency
 
 
-def _sends_first(graph: Graph) -> Int64:
+def _sends_first(graph: WaitGraph) -> Int64:
     kind = graph.plan.ops.kind
     urgency: Int64 = np.where(kind == OpKind.SEND, 0, np.where(kind == OpKind.RECV, 2, 1))
     urgency += (kind == OpKind.RECV) & graph.dead_ends()
@@ -61,7 +61,7 @@ def _sends_first(graph: Graph) -> Int64:
 
 
 def _ahead(ahead: Callable[[Int64, int], npt.NDArray[np.bool_]]) -> Urgency:
-    def urgency(graph: Graph) -> Int64:
+    def urgency(graph: WaitGraph) -> Int64:
         held_back: Int64 = (~ahead(graph.plan.ops.rank.astype(np.int64), len(graph.plan.rank_role))).astype(np.int64)
         return held_back
 
@@ -84,7 +84,7 @@ the other would pull more apart, but takes almost as many steps as there are ops
 
 def defects(plan: Plan) -> Iterator[Defect]:
     """Yields, for each of ORDERS, the first defect that it shows, if any; if there is none, the first race, if any."""
-    graph, holdings = Graph(plan), Holdings(plan)
+    graph, holdings = WaitGraph(plan), Holdings(plan)
     in_code = graph.count > MOST_OPS_IN_PYTHON
     shown = [run.defect for run in executions(graph, [order(graph) for order in ORDERS], holdings, in_code=in_code)]
     shown_defects = [defect for defect in shown if defect]
@@ -110,7 +110,7 @@ class _Pairs(NamedTuple):
         return _Pairs._make(column[chosen] for column in self)
 
 
-def race(graph: Graph, holdings: Holdings, *, in_code: bool) -> Defect | None:
+def race(graph: WaitGraph, holdings: Holdings, *, in_code: bool) -> Defect | None:
     """The first race that is found in a graph without cycles.
 
     holdings: of a plan that has been executed, which tells where sums become complete. in_code: by machine code, for
@@ -120,7 +120,7 @@ def race(graph: Graph, holdings: Holdings, *, in_code: bool) -> Defect | None:
 
 
 class _Races:
-    def __init__(self, graph: Graph, holdings: Holdings, *, in_code: bool) -> None:
+    def __init__(self, graph: WaitGraph, holdings: Holdings, *, in_code: bool) -> None:
         self.graph, self.holdings = graph, holdings
         self.nodes = ITERATIONS * graph.count
         self.summed = np.flatnonzero(holdings.summed)

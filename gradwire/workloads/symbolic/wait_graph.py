@@ -16,7 +16,7 @@ ITERATIONS = 2
 """The first starts from initial parameters; the second consumes what the plan itself delivered."""
 
 
-class Graph:
+class WaitGraph:
     """A plan's ops with their edges, and the same unrolled into ITERATIONS. Messages and counter queues are edges too.
 
     A node is an iteration times `count` plus an op.

@@ -22,8 +22,8 @@ import numpy as np
 
 from gradwire.datatypes.plan import Combine, Int64, OpKind, Plan, Role
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
-from gradwire.workloads.engines.allreduce_transfers import BucketOps, Connections, Transfers, add_switches
-from gradwire.workloads.engines.collective_routes import Routes
+from gradwire.workloads.engines.allreduce_transfers import BucketOps, BucketTransfers, Connections, add_switches
+from gradwire.workloads.engines.collective_routes import CollectiveRoutes
 from gradwire.workloads.engines.collectives.choice import layout_of
 from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.engines.collectives.schedule import Collective, Schedule, part_bytes, promise, sent_bytes
@@ -81,7 +81,7 @@ def compile_workload(
     workload: Workload,
     cluster: Cluster,
     costs: Costs,
-    routes: Routes,
+    routes: CollectiveRoutes,
     compute_s: float,
     samples: int,
     classes: Int64 | None = None,
@@ -105,7 +105,7 @@ class _ReplayPlan:
         workload: Workload,
         cluster: Cluster,
         costs: Costs,
-        routes: Routes,
+        routes: CollectiveRoutes,
         classes: Int64 | None,
         switches: Switches | None,
     ) -> None:
@@ -182,7 +182,7 @@ class _ReplayPlan:
             orders=CALL_ORDERS,
             traffic_class=self._class[sends],
         )
-        Transfers(builder, self._costs, self._connections, pair, ends).build()
+        BucketTransfers(builder, self._costs, self._connections, pair, ends).build()
 
     def _alike(self) -> list[_Calls]:
         """The collectives by kind, group and size."""
@@ -254,7 +254,7 @@ class _ReplayPlan:
             gate_lane=GATE_LANE,
             traffic_class=np.full(len(calls.task), calls.traffic_class),
         )
-        Transfers(self._builder, self._costs, self._connections, schedule, buckets).build()
+        BucketTransfers(self._builder, self._costs, self._connections, schedule, buckets).build()
 
     def _chunks(self, kind: Collective, root_index: int, calls: _Calls, sizes: Int64) -> Int64:
         """A chunk for each call and part that is not empty, with who contributes to it and who needs it; -1 for the

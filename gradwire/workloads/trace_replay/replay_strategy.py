@@ -23,7 +23,7 @@ from gradwire.datatypes.plan import Int64, Plan
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.collective_routes import (
     ONLY,
-    Routes,
+    CollectiveRoutes,
     Rule,
     names_of,
     option_of,
@@ -146,7 +146,7 @@ def adds_in_network_by(options: ReplayOptions) -> bool:
     return any(adds_in_network(kind, rule.algorithms) for kind, rule in rules_of(options).items())
 
 
-def routes_of(options: ReplayOptions, job: Job | None = None) -> Routes:
+def routes_of(options: ReplayOptions, job: Job | None = None) -> CollectiveRoutes:
     """Returns the routes of collectives that the options ask for; with NCCL's choice, for a job. Raises InputFault for
     channels if no collective goes in rings."""
     rules = rules_of(options)
@@ -157,7 +157,7 @@ def routes_of(options: ReplayOptions, job: Job | None = None) -> Routes:
             f"or set one of {', '.join(IN_RINGS)} to 'ring'"
         )
     nccl = setup_of(job, options.nccl) if job is not None and options.goes_by_nccl else None
-    return Routes(rules, options.piece, options.channels, nccl)
+    return CollectiveRoutes(rules, options.piece, options.channels, nccl)
 
 
 REPLAY = Strategy(

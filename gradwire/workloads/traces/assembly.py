@@ -17,10 +17,10 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from gradwire.workloads.traces.record import (
+    AllToAllParts,
     Call,
     Disagreement,
     Findings,
-    Parts,
     RankRecord,
     agree_on_parts,
 )
@@ -55,7 +55,7 @@ class Assembly:
         self._group, self._peer, self._call, self._priority = (np.full(count, UNKNOWN, np.int64) for _ in range(4))
         self._size, self._width = np.zeros(count, np.int64), np.ones(count, np.int64)
         #: Parts of the all-to-alls in which they differ, by task; and where those of each task begin in all of them.
-        self._parts: dict[int, Parts] = {}
+        self._parts: dict[int, AllToAllParts] = {}
         self._splits: list[int] = []
         self._split_of: dict[int, int] = {}
         self._groups: dict[tuple[int, ...], int] = {}

@@ -32,7 +32,7 @@ def cut_short(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Finding:
+class ImportFinding:
     """Something that whoever uses the workload should know."""
 
     #: File that it is about.
@@ -58,31 +58,33 @@ class Findings:
     """Collects findings. Those that say the same of a file are one, with the place of the first."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str, bool], Finding] = {}
+        self._found: dict[tuple[str, str, bool], ImportFinding] = {}
 
     def note(self, file: str, item: str, what: str, count: int = 1) -> None:
         """Adds an assumption that the reading rests on."""
-        self._add(Finding(file, item, what, refused=False, count=count))
+        self._add(ImportFinding(file, item, what, refused=False, count=count))
 
     def refuse(self, file: str, item: str, what: str, count: int = 1) -> None:
         """Adds a reason against making a workload."""
-        self._add(Finding(file, item, what, refused=True, count=count))
+        self._add(ImportFinding(file, item, what, refused=True, count=count))
 
-    def _add(self, finding: Finding) -> None:
+    def _add(self, finding: ImportFinding) -> None:
         finding = replace(finding, what=cut_short(finding.what))
         key = finding.file, finding.what, finding.refused
         earlier = self._found.get(key)
         if earlier is not None:
-            finding = Finding(earlier.file, earlier.place, earlier.what, earlier.refused, earlier.count + finding.count)
+            finding = ImportFinding(
+                earlier.file, earlier.place, earlier.what, earlier.refused, earlier.count + finding.count
+            )
         self._found[key] = finding
 
-    def add_all(self, others: Iterable[Finding]) -> None:
+    def add_all(self, others: Iterable[ImportFinding]) -> None:
         """Adds findings of others."""
         for finding in others:
             self._add(finding)
 
     @property
-    def all(self) -> tuple[Finding, ...]:
+    def all(self) -> tuple[ImportFinding, ...]:
         """All of them, refusals first."""
         return tuple(sorted(self._found.values(), key=lambda finding: not finding.refused))
 
@@ -97,7 +99,7 @@ CUT_SHORT = "..."
 
 
 @dataclass(frozen=True)
-class Parts:
+class AllToAllParts:
     """Bytes of a rank's parts in one all-to-all, by member of its group."""
 
     put_in: tuple[int, ...]
@@ -149,7 +151,7 @@ class Disagreement(ValueError):
         self.member = member
 
 
-def agree_on_parts(recorded: Sequence[Parts | None], sizes: Sequence[int]) -> list[Parts]:
+def agree_on_parts(recorded: Sequence[AllToAllParts | None], sizes: Sequence[int]) -> list[AllToAllParts]:
     """The parts of all members of a call, in the order of the group, given what each has recorded and puts in.
 
     Those of a member that has recorded none are alike. Raises Disagreement.
@@ -159,7 +161,7 @@ def agree_on_parts(recorded: Sequence[Parts | None], sizes: Sequence[int]) -> li
         if parts is None and size_bytes % len(sizes):
             raise Disagreement(member, f"{size_bytes:,} bytes are not alike for {len(sizes)} ranks")
         alike = (size_bytes // len(sizes),) * len(sizes)
-        parts_of.append(parts or Parts(alike, alike))
+        parts_of.append(parts or AllToAllParts(alike, alike))
     put_in, got = (np.array([getattr(part, name) for part in parts_of], np.int64) for name in ("put_in", "got"))
     for receiver in np.flatnonzero((got != put_in.T).any(axis=1)).tolist():
         sender = int((put_in[:, receiver] != got[receiver]).argmax())
@@ -236,7 +238,7 @@ class Call:
     #: The recorded priority; a larger one is more urgent.
     priority: int = UNKNOWN
     #: The parts of an all-to-all whose parts differ in size; None if they are alike.
-    parts: Parts | None = None
+    parts: AllToAllParts | None = None
 
 
 class RankRecord:

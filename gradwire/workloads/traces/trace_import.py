@@ -26,8 +26,8 @@ from gradwire.workloads.traces.formats import chakra, chakra_json, execution_tra
 from gradwire.workloads.traces.formats.json_items import beginning
 from gradwire.workloads.traces.record import (
     MOST_RANKS,
-    Finding,
     Findings,
+    ImportFinding,
     RankRecord,
     Reading,
     Watch,
@@ -56,7 +56,7 @@ class CallRow:
 
 
 @dataclass(frozen=True)
-class Summary:
+class WorkloadSummary:
     """A workload in numbers."""
 
     ranks: int
@@ -67,13 +67,13 @@ class Summary:
     exposed_s: dict[str, float]
 
 
-def summary_of(workload: Workload, records: Sequence[RankRecord]) -> Summary:
+def summary_of(workload: Workload, records: Sequence[RankRecord]) -> WorkloadSummary:
     """The summary of a workload that these records were made into."""
     timed = all(record.timed for record in records)
     exposed = {record.file: record.exposed_s for record in records if record.exposed_s is not None}
     per_rank = workload.compute_s
     compute_s = (float(per_rank.min()), float(per_rank.max())) if timed and len(per_rank) else None
-    return Summary(workload.ranks, tuple(_rows(workload)), compute_s, exposed)
+    return WorkloadSummary(workload.ranks, tuple(_rows(workload)), compute_s, exposed)
 
 
 def _rows(workload: Workload) -> list[CallRow]:
@@ -136,7 +136,7 @@ FORMATS = tuple(Format(module.NAME, module.recognises, module.read) for module i
 
 
 @dataclass(frozen=True)
-class Source:
+class TraceFile:
     """A file that was read."""
 
     file: str
@@ -150,14 +150,14 @@ class Source:
 class Imported:
     """The outcome of an import."""
 
-    sources: tuple[Source, ...]
-    findings: tuple[Finding, ...]
+    sources: tuple[TraceFile, ...]
+    findings: tuple[ImportFinding, ...]
     #: None if it would be a guess: the findings say why.
     workload: Workload | None
-    summary: Summary | None
+    summary: WorkloadSummary | None
 
     @property
-    def refusals(self) -> tuple[Finding, ...]:
+    def refusals(self) -> tuple[ImportFinding, ...]:
         """Returns the findings for which there is no workload."""
         return tuple(finding for finding in self.findings if finding.refused)
 
@@ -196,7 +196,9 @@ def import_traces(paths: Sequence[Path], name: str, reading: Reading, watch: Wat
             watch(path, 1, 1)
         findings = Findings()
         workload = assemble(name, records, reading, findings)
-        sources = tuple(Source(record.file, record.format_name, record.rank, len(record.calls)) for record in records)
+        sources = tuple(
+            TraceFile(record.file, record.format_name, record.rank, len(record.calls)) for record in records
+        )
         return Imported(sources, findings.all, workload, None if workload is None else summary_of(workload, records))
 
 

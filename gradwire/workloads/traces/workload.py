@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.array_files import NOT_SUCH_AN_ARCHIVE, Column, read_arrays
+from gradwire.array_files import NOT_SUCH_AN_ARCHIVE, ArrayColumn, read_arrays
 from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.reading_budget import reading_budget
@@ -201,10 +201,10 @@ class Workload:
         return _checked_workload(file, header, columns)
 
 
-FILE_COLUMNS: dict[str, Column] = {
-    "header": Column("u1"),
-    **{f"tasks.{f.name}": Column("i8") for f in fields(Tasks)},
-    **{name: Column("i8") for name in ("dep_start", "dep_task", "splits")},
+FILE_COLUMNS: dict[str, ArrayColumn] = {
+    "header": ArrayColumn("u1"),
+    **{f"tasks.{f.name}": ArrayColumn("i8") for f in fields(Tasks)},
+    **{name: ArrayColumn("i8") for name in ("dep_start", "dep_task", "splits")},
 }
 """The columns of a workload's file; the rest of it is JSON."""
 

@@ -16,7 +16,7 @@ from gradwire import PACKAGE
 from gradwire.cli.division_search import asked_of
 from gradwire.runs.comparing.division_search import candidates
 from gradwire.runs.comparing.planning import plan_comparison
-from gradwire.runs.comparing.questions import Given, Network, question_of
+from gradwire.runs.comparing.questions import AskedNetwork, QuestionOptions, question_of
 from gradwire.runs.compiling.many_points import cores
 from tests.shared.documented_commands import parsed
 from tests.shared.snippets import ROOT, all_snippets
@@ -51,8 +51,8 @@ def test_every_comparison_of_the_guides_is_ready_to_run(home: Path, words: list[
     if asked["gpus"] is not None:
         has_divisions(words, asked)
         return
-    given = Given(**{field.name: asked[field.name] for field in fields(Given)})
-    network = Network(asked["rate"], asked["leaf_spine"], asked["oversubscription"])
+    given = QuestionOptions(**{field.name: asked[field.name] for field in fields(QuestionOptions)})
+    network = AskedNetwork(asked["rate"], asked["leaf_spine"], asked["oversubscription"])
     model = str(Path(asked["model"]).expanduser())
     question = question_of(model, None, network, given, tuple(asked["settings"] or ()))
     chosen = question.contenders(asked["strategies"] or [])

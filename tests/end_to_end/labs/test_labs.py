@@ -12,8 +12,8 @@ import pytest
 import gradwire.lab
 from gradwire.faults import Fault
 from gradwire.lab import Host, LimitReached, Link, Network, ProgramFailed
-from gradwire.vm.addresses import fixed_addresses
-from gradwire.vm.session import Session
+from gradwire.vm.memory_addresses import fixed_addresses
+from gradwire.vm.session import JobSession
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -65,7 +65,9 @@ def test_a_lab_repeats_to_the_nanosecond_however_long_python_thinks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = story(0.0, tmp_path / "one")
-    monkeypatch.setattr(Session, "hold", lambda _: None)  # it looks for its next command thousands of times meanwhile
+    monkeypatch.setattr(
+        JobSession, "hold", lambda _: None
+    )  # it looks for its next command thousands of times meanwhile
     again = story(0.3, tmp_path / "two")
     assert first == again
     lost = 200 - int(str(first[0]).split(" received")[0].split()[-1])

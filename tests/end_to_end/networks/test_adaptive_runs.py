@@ -15,7 +15,7 @@ from gradwire.network.fabric import Fabric, Routing, Topology
 from gradwire.network.flowlets import FLOWLET_GAP_S
 from gradwire.network.wire.flows import connection_of_send, connections_of
 from gradwire.network.wire.ways import MessageWays
-from gradwire.runs.replay import Replayed, replay_plans
+from gradwire.runs.replay import ReplayedPlan, replay_plans
 from gradwire.workloads.patterns import Transfer, compile_transfers
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
@@ -58,7 +58,7 @@ def took_s(routing: Routing, would_meet: Callable[[Fabric], bool]) -> float:
     """Time of the second flow, with a seed for which both meet by luck."""
     fabric = replace(FABRIC, routing=routing)
     seeded = next(each for seed in count(1) if would_meet(each := replace(fabric, seed=seed)))
-    replayed: Replayed = replay_plans({"two flows": PLAN}, seeded, 1)["two flows"]
+    replayed: ReplayedPlan = replay_plans({"two flows": PLAN}, seeded, 1)["two flows"]
     ops, log = replayed.plan.ops, replayed.log
     (received,) = np.flatnonzero((ops.kind == OpKind.RECV) & (ops.message == ops.message[SECOND]))
     return float(log.end_ns[log.op == received][0] - log.start_ns[log.op == SECOND][0]) / 1e9

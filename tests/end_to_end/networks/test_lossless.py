@@ -16,7 +16,7 @@ from gradwire.datatypes.pauses import PauseState
 from gradwire.faults import MachineFault
 from gradwire.network.fabric import Fabric, Topology
 from gradwire.network.lossless import GSO_BYTES, Lossless
-from gradwire.runs.replay import COUNTERS, Replayed, replay_plans
+from gradwire.runs.replay import COUNTERS, ReplayedPlan, replay_plans
 from gradwire.runs.stored.stored_run import StoredRun
 from tests.shared.parts import tells
 
@@ -63,7 +63,7 @@ def test_incast_of_seven_past_12_mb_drops_nothing_and_fills_the_line(tmp_path: P
 
 
 @pytest.fixture(scope="module")
-def victims() -> dict[str, Replayed]:
+def victims() -> dict[str, ReplayedPlan]:
     """Three hosts send to h5, h1 over the line between leaves. h2 sends over it as well, to h6, which is idle."""
     fabric = Fabric(
         8,
@@ -79,7 +79,7 @@ def victims() -> dict[str, Replayed]:
     return replay_plans(victim_plans(("same class", "own class")), fabric, 2, sockets=SOCKETS, reads=COUNTERS)
 
 
-def test_a_victim_is_as_slow_as_the_port_that_it_has_nothing_to_do_with(victims: dict[str, Replayed]) -> None:
+def test_a_victim_is_as_slow_as_the_port_that_it_has_nothing_to_do_with(victims: dict[str, ReplayedPlan]) -> None:
     replayed = victims["same class"]
     third_bps = RATE_BPS / 3 * replayed.fabric.goodput_share()
     # The line has a third of h5's port, and the victim as much of the line as the flow to h5.
@@ -88,7 +88,7 @@ def test_a_victim_is_as_slow_as_the_port_that_it_has_nothing_to_do_with(victims:
     assert replayed.counts.tcp_retransmits == 0
 
 
-def test_in_its_own_class_it_has_what_is_left_of_the_line(victims: dict[str, Replayed]) -> None:
+def test_in_its_own_class_it_has_what_is_left_of_the_line(victims: dict[str, ReplayedPlan]) -> None:
     replayed = victims["own class"]
     rest_bps = RATE_BPS * 2 / 3 * replayed.fabric.goodput_share()
     assert flow_rates_bps(replayed)[1, 5] >= rest_bps * 0.95
@@ -136,7 +136,7 @@ def test_a_ring_that_nothing_pauses_takes_as_long_as_without(tmp_path: Path) -> 
     assert times_s["lossless"] == pytest.approx(times_s["deep"], rel=0.01)
 
 
-def test_the_same_run_twice_is_the_same_to_the_nanosecond(victims: dict[str, Replayed]) -> None:
+def test_the_same_run_twice_is_the_same_to_the_nanosecond(victims: dict[str, ReplayedPlan]) -> None:
     first = victims["same class"]
     again = replay_plans(
         {"same class": first.plan, "own class": victims["own class"].plan},

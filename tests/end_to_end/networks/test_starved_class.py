@@ -10,7 +10,7 @@ import pytest
 
 from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.network.fabric import Fabric
-from gradwire.runs.replay import COUNTERS, Replayed, replay_plans
+from gradwire.runs.replay import COUNTERS, ReplayedPlan, replay_plans
 from gradwire.workloads.builder import PlanBuilder
 
 pytestmark = pytest.mark.kernel
@@ -51,13 +51,13 @@ def held_back(senders: tuple[int, int]) -> Plan:
 
 
 @pytest.fixture(scope="module", params=PLACES)
-def starved(request: pytest.FixtureRequest, virtual_kernel: Path) -> Replayed:
+def starved(request: pytest.FixtureRequest, virtual_kernel: Path) -> ReplayedPlan:
     """The messages, replayed."""
     plans: Mapping[str, Plan] = {"held back": held_back(PLACES[request.param])}
     return replay_plans(plans, FABRIC, 1, reads=COUNTERS)["held back"]
 
 
-def test_the_bulk_is_held_back_for_longer_than_linux_would_wait(starved: Replayed) -> None:
+def test_the_bulk_is_held_back_for_longer_than_linux_would_wait(starved: ReplayedPlan) -> None:
     ops, log = starved.plan.ops, starved.log
     arrives_s = {
         int(ops.traffic_class[op]): float(log.end_ns[np.flatnonzero(log.op == op)[0]]) / 1e9
@@ -68,7 +68,7 @@ def test_the_bulk_is_held_back_for_longer_than_linux_would_wait(starved: Replaye
     assert arrives_s[BULK] - float(log.start_ns.min()) / 1e9 == pytest.approx(both_s, rel=0.01)
 
 
-def test_nothing_is_sent_twice(starved: Replayed) -> None:
+def test_nothing_is_sent_twice(starved: ReplayedPlan) -> None:
     assert starved.counts is not None
     assert starved.counts.tcp_segments_sent > 0
     assert (starved.counts.tcp_retransmits, starved.counts.tcp_timeouts) == (0, 0)

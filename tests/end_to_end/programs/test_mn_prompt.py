@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 PROMPT = "mininet> "
 MN = ("mn", "--topo", "linear,2", "--switch", "ovsbr", "--controller", "none")
 TYPED_AHEAD_S = 1.5
-"""What is typed sooner after a line is taken for the next line (gradwire/programs/pace.py)."""
+"""What is typed sooner after a line is taken for the next line (gradwire/programs/clock_pace.py)."""
 
 
 @pytest.fixture

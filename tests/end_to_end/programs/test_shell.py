@@ -19,7 +19,7 @@ PROMPT = "gradwire> "
 SHELL = ("shell", "--workers", "3", "--rate", "10gbit")
 THINKING_S = 2.0
 TYPED_AHEAD_S = 1.5
-"""What is typed sooner after a line is taken for the next line (gradwire/programs/pace.py)."""
+"""What is typed sooner after a line is taken for the next line (gradwire/programs/clock_pace.py)."""
 
 
 @pytest.fixture

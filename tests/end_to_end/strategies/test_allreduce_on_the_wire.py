@@ -15,7 +15,7 @@ import pytest
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.datatypes.plan import Plan
 from gradwire.network.fabric import EXACT_TIMER_BURST_S, Fabric
-from gradwire.runs.replay import Replayed, replay_plans
+from gradwire.runs.replay import ReplayedPlan, replay_plans
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.compute_times import ComputeTime
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
@@ -138,21 +138,21 @@ def plan_of(name: str, options: Mapping[str, Any], job: Job) -> Plan:
 
 
 @pytest.fixture(scope="module")
-def replayed(virtual_kernel: Path) -> dict[str, Replayed]:
+def replayed(virtual_kernel: Path) -> dict[str, ReplayedPlan]:
     """All cases, replayed one after the other in one kernel."""
     plans = {case: plan_of(name, options, job) for case, (name, options, job, _) in CASES.items()}
     return replay_plans(plans, FABRIC, ITERATIONS)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_an_iteration_takes_the_time_worked_out_by_hand(replayed: dict[str, Replayed], case: str) -> None:
+def test_an_iteration_takes_the_time_worked_out_by_hand(replayed: dict[str, ReplayedPlan], case: str) -> None:
     run = replayed[case]
     times_s = iteration_times_s(run.plan, run.log, ITERATIONS)[1:]
     assert float(np.mean(times_s)) == pytest.approx(CASES[case][3], rel=0.03)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_op_of_every_iteration_was_carried_out(replayed: dict[str, Replayed], case: str) -> None:
+def test_every_op_of_every_iteration_was_carried_out(replayed: dict[str, ReplayedPlan], case: str) -> None:
     """So every RECV passed the ledger, and every forward pass found every contribution to what it needs."""
     run = replayed[case]
     carried_out = set(zip(run.log.iteration.tolist(), run.log.op.tolist(), strict=True))

@@ -14,7 +14,7 @@ import pytest
 
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.network.fabric import Fabric
-from gradwire.runs.replay import Replayed, replay_plans
+from gradwire.runs.replay import ReplayedPlan, replay_plans
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.compute_times import ComputeTime
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
@@ -188,7 +188,7 @@ CASES: dict[str, tuple[str, Mapping[str, Any], Job, float]] = {
 
 
 @pytest.fixture(scope="module")
-def replayed(virtual_kernel: Path) -> dict[str, Replayed]:
+def replayed(virtual_kernel: Path) -> dict[str, ReplayedPlan]:
     """All cases, replayed one after the other in one kernel."""
     plans = {}
     for case, (name, options, job, _) in CASES.items():
@@ -198,14 +198,14 @@ def replayed(virtual_kernel: Path) -> dict[str, Replayed]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_an_iteration_takes_the_time_worked_out_by_hand(replayed: dict[str, Replayed], case: str) -> None:
+def test_an_iteration_takes_the_time_worked_out_by_hand(replayed: dict[str, ReplayedPlan], case: str) -> None:
     run = replayed[case]
     times_s = iteration_times_s(run.plan, run.log, ITERATIONS)[1:]
     assert float(np.mean(times_s)) == pytest.approx(CASES[case][3], rel=0.01)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_op_of_every_iteration_was_carried_out(replayed: dict[str, Replayed], case: str) -> None:
+def test_every_op_of_every_iteration_was_carried_out(replayed: dict[str, ReplayedPlan], case: str) -> None:
     run = replayed[case]
     carried_out = set(zip(run.log.iteration.tolist(), run.log.op.tolist(), strict=True))
     assert len(carried_out) == len(run.log.op) == ITERATIONS * len(run.plan.ops)

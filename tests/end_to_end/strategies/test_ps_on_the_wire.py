@@ -15,7 +15,7 @@ import pytest
 from gradwire.agents.connections import SocketOptions
 from gradwire.datatypes.plan import Combine, OpKind, Plan, Role
 from gradwire.network.fabric import Fabric
-from gradwire.runs.replay import Replayed, replay_plans
+from gradwire.runs.replay import ReplayedPlan, replay_plans
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Costs, Job
 from gradwire.workloads.models.compute_times import ComputeTime
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
@@ -93,19 +93,19 @@ def plans() -> Mapping[str, Plan]:
 
 
 @pytest.fixture(scope="module")
-def replayed(virtual_kernel: Path) -> Mapping[str, Replayed]:
+def replayed(virtual_kernel: Path) -> Mapping[str, ReplayedPlan]:
     """All toys, replayed one after the other in one kernel."""
     return replay_plans(plans(), FABRIC, ITERATIONS, sockets=BLOCKING_SENDS)
 
 
-def ends_s(run: Replayed, wanted: np.typing.NDArray[np.bool_], iteration: int) -> np.typing.NDArray[np.float64]:
+def ends_s(run: ReplayedPlan, wanted: np.typing.NDArray[np.bool_], iteration: int) -> np.typing.NDArray[np.float64]:
     """When the wanted ops of an iteration ended."""
     rows = wanted[run.log.op] & (run.log.iteration == iteration)
     times_s: np.typing.NDArray[np.float64] = run.log.end_ns[rows] / 1e9
     return times_s
 
 
-def starts_s(run: Replayed, wanted: np.typing.NDArray[np.bool_], iteration: int) -> np.typing.NDArray[np.float64]:
+def starts_s(run: ReplayedPlan, wanted: np.typing.NDArray[np.bool_], iteration: int) -> np.typing.NDArray[np.float64]:
     """When the wanted ops of an iteration started."""
     rows = wanted[run.log.op] & (run.log.iteration == iteration)
     times_s: np.typing.NDArray[np.float64] = run.log.start_ns[rows] / 1e9
@@ -124,7 +124,7 @@ def computes(plan: Plan, layer: int, *, backward: bool) -> np.typing.NDArray[np.
 
 
 @pytest.mark.parametrize(("how", "units"), [("first come", 4.0), ("priority", 2.0)])
-def test_p3_figure_4(replayed: Mapping[str, Replayed], how: str, units: float) -> None:
+def test_p3_figure_4(replayed: Mapping[str, ReplayedPlan], how: str, units: float) -> None:
     """From the end of layer 1's backward op to the start of its forward op; the last slice comes back one slice later."""
     run = replayed[f"fig 4 {how}"]
     for iteration in range(1, ITERATIONS):
@@ -137,7 +137,7 @@ def test_p3_figure_4(replayed: Mapping[str, Replayed], how: str, units: float) -
     ("how", "units"),
     [("layers, parallel", 10), ("layers, serial", 11), ("slices, parallel", 7), ("slices, serial", 7)],
 )
-def test_p3_figure_6(replayed: Mapping[str, Replayed], how: str, units: int) -> None:
+def test_p3_figure_6(replayed: Mapping[str, ReplayedPlan], how: str, units: int) -> None:
     """From the first gradient that leaves to the last parameter that is back: 30 % less with slices."""
     run = replayed[f"fig 6 {how}"]
     ops = run.plan.ops
@@ -149,7 +149,7 @@ def test_p3_figure_6(replayed: Mapping[str, Replayed], how: str, units: int) -> 
 
 
 @pytest.mark.parametrize("distribution", ["round-robin", "block"])
-def test_netops_figure_2(replayed: Mapping[str, Replayed], distribution: str) -> None:
+def test_netops_figure_2(replayed: Mapping[str, ReplayedPlan], distribution: str) -> None:
     """3 + 2 * 3 * 3 = 21 units from the first backward op to the last gradient at the server.
 
     With either order worker 0 starts first, and its gradients keep the server's port busy until the other's come.
@@ -163,7 +163,7 @@ def test_netops_figure_2(replayed: Mapping[str, Replayed], distribution: str) ->
         assert took_s / UNIT_S == pytest.approx(21, rel=CLOSE)
 
 
-def test_block_distribution_serves_one_worker_after_the_other(replayed: Mapping[str, Replayed]) -> None:
+def test_block_distribution_serves_one_worker_after_the_other(replayed: Mapping[str, ReplayedPlan]) -> None:
     """Worker 0 has all its parameters after 9 of 18 units in block order, and after 15 in round robin."""
     for distribution, units in (("block", 9), ("round-robin", 15)):
         run = replayed[f"fig 2 {distribution}"]

@@ -15,7 +15,7 @@ from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.verdict.verdict import BOUND_SLACK
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.network.fabric import Fabric, Topology
-from gradwire.runs.replay import Replayed, replay_plans
+from gradwire.runs.replay import ReplayedPlan, replay_plans
 from gradwire.workloads.checker import check
 from gradwire.workloads.engines.ordered_transfers import compile_ordered
 from gradwire.workloads.engines.placement import whole_tensors
@@ -134,12 +134,12 @@ INCEPTION = {f"random {seed}": inception("random", seed) for seed in range(6)} |
 
 
 @pytest.fixture(scope="module")
-def switched(virtual_kernel: object) -> dict[str, Replayed]:
+def switched(virtual_kernel: object) -> dict[str, ReplayedPlan]:
     return replay_plans({name: plan for name, (plan, _) in TOYS.items()} | FIG_5 | INCEPTION, SWITCH, ITERATIONS)
 
 
 @pytest.fixture(scope="module", params=[2, 4])
-def oversubscribed(virtual_kernel: object, request: pytest.FixtureRequest) -> tuple[int, dict[str, Replayed]]:
+def oversubscribed(virtual_kernel: object, request: pytest.FixtureRequest) -> tuple[int, dict[str, ReplayedPlan]]:
     """Two hosts a leaf and one spine."""
     fabric = Fabric(
         4, RATE_BPS, topology=Topology.LEAF_SPINE, leaves=2, spines=1, oversubscription=float(request.param)
@@ -147,7 +147,7 @@ def oversubscribed(virtual_kernel: object, request: pytest.FixtureRequest) -> tu
     return request.param, replay_plans(CROSSING, fabric, ITERATIONS)
 
 
-def urgent_units(replayed: Replayed) -> float:
+def urgent_units(replayed: ReplayedPlan) -> float:
     """When the urgent tensor has arrived, in units from its start: mean over the iterations after the first."""
     log, ops = replayed.log, replayed.plan.ops
     send = int(np.flatnonzero((ops.kind == OpKind.SEND) & (ops.chunk < 0) & (ops.traffic_class == 0))[0])
@@ -158,14 +158,14 @@ def urgent_units(replayed: Replayed) -> float:
 
 
 @pytest.mark.parametrize("name", TOYS)
-def test_toys_take_the_time_worked_out_by_hand(name: str, switched: dict[str, Replayed]) -> None:
+def test_toys_take_the_time_worked_out_by_hand(name: str, switched: dict[str, ReplayedPlan]) -> None:
     replayed = switched[name]
     times_s = iteration_times_s(replayed.plan, replayed.log, ITERATIONS)
     assert times_s[1:] / UNIT_S == pytest.approx(TOYS[name][1], rel=TOLERANCE)
     assert times_s[1:].mean() >= BOUND_SLACK * bounds(replayed.plan, replayed.fabric).lower_bound_s
 
 
-def test_efficiency_of_figure_1(switched: dict[str, Replayed]) -> None:
+def test_efficiency_of_figure_1(switched: dict[str, ReplayedPlan]) -> None:
     """U = 4, L = 2, makespans of 3 and 4; the best could be twice as fast as the worst."""
 
     def of(name: str) -> Schedules:
@@ -178,7 +178,7 @@ def test_efficiency_of_figure_1(switched: dict[str, Replayed]) -> None:
         assert ((of(name).efficiency >= 0) & (of(name).efficiency <= 1)).all(), name
 
 
-def test_efficiency_explains_the_step_time_of_inception(switched: dict[str, Replayed]) -> None:
+def test_efficiency_explains_the_step_time_of_inception(switched: dict[str, ReplayedPlan]) -> None:
     """TicTac, Fig. 12(a): R2 = 0.98. A step lasts as long as its slowest worker."""
     efficiency, step_s = {}, {}
     for name in INCEPTION:
@@ -191,18 +191,18 @@ def test_efficiency_explains_the_step_time_of_inception(switched: dict[str, Repl
     assert min(value for name, value in step_s.items() if name != "tac") > 1.1 * step_s["tac"]
 
 
-def test_network_level_delivers_the_urgent_tensor_in_half_the_time(switched: dict[str, Replayed]) -> None:
+def test_network_level_delivers_the_urgent_tensor_in_half_the_time(switched: dict[str, ReplayedPlan]) -> None:
     assert urgent_units(switched["two senders, network"]) == pytest.approx(1, rel=TOLERANCE)
     assert urgent_units(switched["two senders, end-host"]) == pytest.approx(2, rel=TOLERANCE)
 
 
-def test_the_factor_is_the_number_of_senders(switched: dict[str, Replayed]) -> None:
+def test_the_factor_is_the_number_of_senders(switched: dict[str, ReplayedPlan]) -> None:
     assert urgent_units(switched["three senders, network"]) == pytest.approx(1, rel=TOLERANCE)
     assert urgent_units(switched["three senders, end-host"]) == pytest.approx(3, rel=TOLERANCE)
 
 
 def test_the_gap_grows_with_oversubscription(
-    switched: dict[str, Replayed], oversubscribed: tuple[int, dict[str, Replayed]]
+    switched: dict[str, ReplayedPlan], oversubscribed: tuple[int, dict[str, ReplayedPlan]]
 ) -> None:
     """Two servers, two workers, four transfers. On one switch each link carries two of them; an uplink carries all four,
     at full line rate (oversubscription 2) or half of it (4).

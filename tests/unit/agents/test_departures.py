@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import pytest
 
-from gradwire.agents.departures import ASK, Departure, ErrorQueue, Line, report_departures
+from gradwire.agents.departures import ASK, ErrorQueue, PacketDeparture, PortLine, report_departures
 from gradwire.agents.transfer import INLINE_BYTES, Sender
 from gradwire.datatypes.wire.framing import HELLO
 from gradwire.network.fabric import Fabric
 from tests.unit.agents.test_transfer import FRAMING, connected, header, payload
 
 FABRIC = Fabric(hosts=2, rate_bps=8e9, aggregators=True)
-LINE = Line.of_tcp(FABRIC, 0)
+LINE = PortLine.of_tcp(FABRIC, 0)
 
 
 def greeted(near: socket.socket, far: socket.socket) -> None:
@@ -38,12 +38,12 @@ def has_error(sock: socket.socket) -> bool:
 )
 def test_a_packet_takes_what_its_frames_take_on_the_line(ip_bytes: int, line_bytes: int) -> None:
     assert LINE.packet_ns(ip_bytes) == line_bytes  # a byte takes 1 ns
-    assert Line.of_tcp(replace(FABRIC, rate_bps=4e9), 1).packet_ns(ip_bytes) == 2 * line_bytes
-    assert Line.of_tcp(FABRIC, FABRIC.aggregator_of(0)).packet_ns(ip_bytes) == 0
+    assert PortLine.of_tcp(replace(FABRIC, rate_bps=4e9), 1).packet_ns(ip_bytes) == 2 * line_bytes
+    assert PortLine.of_tcp(FABRIC, FABRIC.aggregator_of(0)).packet_ns(ip_bytes) == 0
 
 
 def test_multicast_datagrams_have_shorter_headers() -> None:
-    assert Line.of_multicast(FABRIC, 0).packet_ns(28 + 2 * 1472) == 2 * 1538
+    assert PortLine.of_multicast(FABRIC, 0).packet_ns(28 + 2 * 1472) == 2 * 1538
 
 
 @pytest.mark.parametrize("size_bytes", [2000, INLINE_BYTES, INLINE_BYTES + 1, 60_000, 200_000])
@@ -102,5 +102,5 @@ def test_all_timestamps_are_read_at_once_and_in_order() -> None:
             near.sendmsg([bytes(size_bytes)], ASK)
         assert has_error(near)
         first = HELLO.size + 10 - 1
-        assert errors.read(near) == [Departure(first, 52 + 10), Departure(first + 20, 52 + 20)]
+        assert errors.read(near) == [PacketDeparture(first, 52 + 10), PacketDeparture(first + 20, 52 + 20)]
         assert errors.read(near) == []

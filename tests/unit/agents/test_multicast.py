@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradwire.agents.multicast_protocol import DatagramContent, Delivered, ReceiveWindow, SendWindow
-from gradwire.controller.flows import switch_rules, trace_group
+from gradwire.controller.switch_flows import switch_rules, trace_group
 from gradwire.datatypes.plan import Contributions, OpKind, Plan, Role
 from gradwire.datatypes.wire.framing import Framing, Header
 from gradwire.faults import InputFault, InternalFault
 from gradwire.network.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
-from gradwire.network.wire.datagrams import FIRST, PROBE, Shape, Status
+from gradwire.network.wire.datagrams import FIRST, PROBE, DatagramSizes, Status
 from gradwire.network.wire.flows import multicast_flows_of
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.checker import PlanError, check
@@ -29,7 +29,7 @@ from tests.shared.small_jobs import compiled, dependencies, job_of, profile_of, 
 
 LEAF_SPINE = Fabric(12, 1e9, Topology.LEAF_SPINE, leaves=3, spines=2)
 FRAMING = Framing(8)
-SHAPE = Shape(size_bytes=116, piece_bytes=100, burst=8)
+SHAPE = DatagramSizes(size_bytes=116, piece_bytes=100, burst=8)
 WINDOW_BYTES = 3200
 
 
@@ -101,9 +101,9 @@ def test_a_fabric_with_groups_and_aggregators_survives_json() -> None:
 
 
 def test_bursts_are_no_longer_than_the_grain_of_preemption() -> None:
-    assert Shape.of(Fabric(2, 1e9)) == Shape(1472, 1456, 44)
-    assert Shape.of(Fabric(2, 1e9, gso_bytes=1514)).burst == 1
-    assert Shape.of(Fabric(2, 1e9, mtu_bytes=9000)).burst == 7
+    assert DatagramSizes.of(Fabric(2, 1e9)) == DatagramSizes(1472, 1456, 44)
+    assert DatagramSizes.of(Fabric(2, 1e9, gso_bytes=1514)).burst == 1
+    assert DatagramSizes.of(Fabric(2, 1e9, mtu_bytes=9000)).burst == 7
 
 
 def test_reports_survive_packing_and_noise_does_not() -> None:

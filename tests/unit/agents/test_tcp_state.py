@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gradwire.agents.connections import Windows, choose_congestion, congestion_of, window_states
+from gradwire.agents.connections import CongestionWindows, choose_congestion, congestion_of, window_states
 from gradwire.faults import MachineFault
 from gradwire.network.wire.flows import Connection
 from tests.shared.parts import in_order
@@ -40,7 +40,7 @@ def test_windows_are_those_of_the_kernel() -> None:
         caller.connect(listener.getsockname())
         accepted, _ = listener.accept()
         with accepted:
-            windows = Windows({3: caller})
+            windows = CongestionWindows({3: caller})
             windows.look()
             caller.sendall(bytes(SENT_BYTES))
             accepted.recv(SENT_BYTES, socket.MSG_WAITALL)
@@ -55,7 +55,7 @@ def test_windows_are_those_of_the_kernel() -> None:
 
 
 def test_the_sockets_of_a_worker_that_died_have_no_windows() -> None:
-    windows = Windows({3: socket.socket()})
+    windows = CongestionWindows({3: socket.socket()})
     windows._sockets[3].close()
     windows.look()
     assert windows.states([CONNECTION]) == ()

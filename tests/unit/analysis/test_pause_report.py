@@ -13,7 +13,7 @@ from gradwire.analysis.pause_report import (
     pause_events,
     pause_lines,
 )
-from gradwire.datatypes.pauses import MOST_EVENTS, Held, PauseEvents, PauseState
+from gradwire.datatypes.pauses import MOST_EVENTS, HeldBandBytes, PauseEvents, PauseState
 from gradwire.network.fabric import Fabric, Routing, Topology
 from gradwire.network.graph_shapes import Ring
 from gradwire.network.lossless import Lossless
@@ -99,6 +99,6 @@ def test_ports_that_wait_in_a_circle_at_the_end_are_named() -> None:
         *(count(port, pauses=1, headroom_bytes=9) for port in by.values()),
     ]
     following = dict(zip(around, (*around[1:], around[0]), strict=True))
-    held = tuple(Held(following[port], 1, by[port], 9) for port in around)
+    held = tuple(HeldBandBytes(following[port], 1, by[port], 9) for port in around)
     *_, named = pause_lines(TRIANGLE, PauseState(0, 0, tuple(counts), held))
     assert tells(named, "class 0", "(deadlock)", "s1-eth3", "paused by s3-eth3", "s3-eth2")

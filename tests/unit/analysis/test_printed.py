@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gradwire.analysis.cells import PrintedCell, cells_of_claims
 from gradwire.analysis.printed import CellStatus, Comparison, compare
+from gradwire.analysis.printed_cells import PrintedCell, cells_of_claims
 from gradwire.faults import InputFault
 from tests.shared.stored_points import result
 

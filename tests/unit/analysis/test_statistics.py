@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gradwire.analysis.statistics import Contrast, Outcome, Sample, contrast, seeds_needed
+from gradwire.analysis.statistics import Contrast, Sample, TimeComparison, contrast, seeds_needed
 
 
 def exact(time_s: float) -> Sample:
@@ -21,9 +21,14 @@ def drawn(*times_s: float, first: int = 1) -> Sample:
 
 @pytest.mark.parametrize(
     ("time_s", "outcome"),
-    [(1.009, Outcome.LEVEL), (1.011, Outcome.SLOWER), (0.995, Outcome.LEVEL), (0.98, Outcome.FASTER)],
+    [
+        (1.009, TimeComparison.LEVEL),
+        (1.011, TimeComparison.SLOWER),
+        (0.995, TimeComparison.LEVEL),
+        (0.98, TimeComparison.FASTER),
+    ],
 )
-def test_exact_times_differ_or_do_not(time_s: float, outcome: Outcome) -> None:
+def test_exact_times_differ_or_do_not(time_s: float, outcome: TimeComparison) -> None:
     assert contrast(exact(time_s), exact(1.0)) == Contrast(time_s, 0.0, outcome)
 
 
@@ -32,19 +37,19 @@ def test_a_random_time_against_an_exact_one_has_students_interval() -> None:
     found = contrast(drawn(*times_s), exact(1.6))
     low, high = stats.t.interval(0.95, 3, np.mean(times_s), stats.sem(times_s))
     assert found.interval == pytest.approx((low / 1.6, high / 1.6))
-    assert found.outcome is Outcome.SLOWER
+    assert found.outcome is TimeComparison.SLOWER
     upside_down = contrast(exact(1.6), drawn(*times_s))
     assert upside_down.ratio == pytest.approx(1 / found.ratio)
-    assert upside_down.outcome is Outcome.FASTER
+    assert upside_down.outcome is TimeComparison.FASTER
 
 
 def test_seeds_in_common_cancel_out() -> None:
     times_s, theirs = (1.1, 2.21, 3.29), (1.0, 2.0, 3.0)
     found = contrast(drawn(*times_s), drawn(*theirs))
-    assert found.outcome is Outcome.SLOWER
+    assert found.outcome is TimeComparison.SLOWER
     residuals = np.array(times_s) - found.ratio * np.array(theirs)
     assert found.half == pytest.approx(stats.t.interval(0.95, 2, 0, stats.sem(residuals))[1] / 2.0)
-    assert contrast(drawn(*times_s, first=4), drawn(*theirs)).outcome is Outcome.UNCLEAR
+    assert contrast(drawn(*times_s, first=4), drawn(*theirs)).outcome is TimeComparison.UNCLEAR
 
 
 def test_without_common_seeds_the_interval_is_welchs() -> None:
@@ -58,13 +63,13 @@ def test_without_common_seeds_the_interval_is_welchs() -> None:
 
 def test_one_seed_leaves_a_random_time_open() -> None:
     found = contrast(drawn(2.0), exact(1.0))
-    assert (found.half, found.interval, found.outcome, found.seeds_needed) == (None, None, Outcome.UNCLEAR, None)
+    assert (found.half, found.interval, found.outcome, found.seeds_needed) == (None, None, TimeComparison.UNCLEAR, None)
 
 
 def test_an_interval_that_reaches_beyond_the_margin_is_not_level() -> None:
-    assert contrast(drawn(0.999, 1.001, 1.0), exact(1.0)).outcome is Outcome.LEVEL
+    assert contrast(drawn(0.999, 1.001, 1.0), exact(1.0)).outcome is TimeComparison.LEVEL
     wide = contrast(drawn(0.95, 1.05, 1.0), exact(1.0))
-    assert wide.outcome is Outcome.UNCLEAR
+    assert wide.outcome is TimeComparison.UNCLEAR
     assert wide.seeds_needed is not None
 
 
@@ -78,7 +83,7 @@ def test_what_is_nearly_equal_needs_enough_seeds_to_be_called_level() -> None:
     needed = seeds_needed(0.0, 0.02)
     assert needed is not None
     draws = np.random.default_rng(7).normal(1.0, 0.02, (2000, needed))
-    level = [contrast(drawn(*row), exact(1.0)).outcome is Outcome.LEVEL for row in draws.tolist()]
+    level = [contrast(drawn(*row), exact(1.0)).outcome is TimeComparison.LEVEL for row in draws.tolist()]
     assert np.mean(level) == pytest.approx(0.8, abs=0.06)
 
 

@@ -13,9 +13,9 @@ from gradwire.faults import InputFault, InternalFault, MachineFault
 from gradwire.regular_files import read_bytes
 from gradwire.runs import replay
 from gradwire.runs.executing import executor
-from gradwire.runs.launch import execution
+from gradwire.runs.launch import scenario_run
 from gradwire.scenario import toml_documents
-from gradwire.vm.doctor import Finding
+from gradwire.vm.doctor import Diagnosis
 from reproduction.point_store import PointStore
 from tests.shared.command_line import needs_no_kernel
 from tests.shared.parts import tells
@@ -177,7 +177,7 @@ def test_faults_and_ctrl_c_of_a_run(
     def run(*_: Any) -> NoReturn:
         raise error
 
-    monkeypatch.setattr(execution, "run_side_by_side", run)
+    monkeypatch.setattr(scenario_run, "run_side_by_side", run)
     needs_no_kernel(monkeypatch)
     ended, _, err = call("run", str(scenario), "--out", "results")
     assert ended == status
@@ -199,7 +199,7 @@ def test_a_command_reads_its_scenario_once(
     def run(*_: Any) -> NoReturn:
         raise MachineFault("far enough")
 
-    monkeypatch.setattr(execution, "run_side_by_side", run)
+    monkeypatch.setattr(scenario_run, "run_side_by_side", run)
     monkeypatch.setattr(toml_documents, "read_bytes", counted)
     needs_no_kernel(monkeypatch)
     status, _, err = call(command, str(scenario), "--set", "fabric.rate=25gbit")
@@ -269,8 +269,8 @@ def test_what_would_hit_every_point_is_told_once_and_none_starts(
 def test_the_doctor_ends_with_a_fault_of_the_machine_if_something_required_is_wrong(
     call: Any, monkeypatch: pytest.MonkeyPatch, ok: bool, required: bool, status: int
 ) -> None:
-    monkeypatch.setattr(upkeep, "diagnose", lambda: [Finding("tc", True, "there")])
-    monkeypatch.setattr(upkeep, "prove_network", lambda _: Finding("network", ok, "seen", "mend it", required))
+    monkeypatch.setattr(upkeep, "diagnose", lambda: [Diagnosis("tc", True, "there")])
+    monkeypatch.setattr(upkeep, "prove_network", lambda _: Diagnosis("network", ok, "seen", "mend it", required))
     ended, out, _ = call("doctor")
     assert ended == status
     assert "mend it" in out

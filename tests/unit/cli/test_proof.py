@@ -11,8 +11,8 @@ from gradwire.cli import proof as module
 from gradwire.cli.proof import judge_flow, prove_network
 from gradwire.faults import MachineFault
 from gradwire.runs.calibrate import PatternResult
-from gradwire.vm.doctor import Finding
-from gradwire.vm.kernel_death import Cause, KernelFault
+from gradwire.vm.doctor import Diagnosis
+from gradwire.vm.kernel_death import DeathCause, KernelFault
 from tests.shared.parts import tells
 
 IDEAL_S = 0.0512 * 1538 / 1448
@@ -26,7 +26,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_flow_at_its_rate_is_told_with_the_boot_before_it() -> None:
-    finding = prove_network([Finding("tc", True, ""), Finding("tshark", False, "", required=False)])
+    finding = prove_network([Diagnosis("tc", True, ""), Diagnosis("tshark", False, "", required=False)])
     assert finding.ok
     assert tells(finding.detail, "9.41 Gbit/s", "9.41", "(1.000)", "0.3 s")
 
@@ -40,7 +40,7 @@ def test_a_slower_flow_is_a_fault() -> None:
 
 def test_it_is_not_tried_where_something_is_lacking() -> None:
     finding = prove_network(
-        [Finding("tc", False, ""), Finding("Open vSwitch", False, ""), Finding("tshark", False, "", "", False)]
+        [Diagnosis("tc", False, ""), Diagnosis("Open vSwitch", False, ""), Diagnosis("tshark", False, "", "", False)]
     )
     assert not finding.ok
     assert tells(finding.detail, "not tried", ": tc, Open vSwitch")
@@ -51,7 +51,7 @@ def test_it_is_not_tried_where_something_is_lacking() -> None:
     ("fault", "seen", "mend"),
     [
         (
-            KernelFault("it does not run", Cause("x", "why", "do this"), ["last"]),
+            KernelFault("it does not run", DeathCause("x", "why", "do this"), ["last"]),
             "it does not run: why\nlast",
             "do this",
         ),

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from gradwire.analysis.report.text_table import Line, TextTable
+from gradwire.analysis.report.text_table import TextLine, TextTable
 from gradwire.console.kernel_build import LINES_OF_COMPILING, show_kernel_build
 from gradwire.console.parts import print_parts
 from gradwire.console.plain_console import PlainConsole
 from gradwire.console.terminal_screen import TerminalScreen
-from gradwire.runs.expected_cost import Expectation
+from gradwire.runs.expected_cost import TimeLeft
 from gradwire.runs.screen import Screen, Silent
 
 MARKUP = "[red]a[/red] [b"
@@ -29,7 +29,7 @@ def tell_all(screen: Screen) -> None:
     with screen.working(MARKUP) as working:
         working.update("more")
         working.rest()
-    with screen.running(0, Expectation([], 1), {}):
+    with screen.running(0, TimeLeft([], 1), {}):
         pass
 
 
@@ -71,5 +71,5 @@ def test_a_build_on_a_terminal_has_a_bar_that_disappears() -> None:
 def test_lines_have_the_styles_of_their_tones_and_are_no_markup() -> None:
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=80, color_system="standard")
-    print_parts(console, [Line(MARKUP), Line("no", "bad"), TextTable("", ("a",), (("b",),), 1, ("",))])
+    print_parts(console, [TextLine(MARKUP), TextLine("no", "bad"), TextTable("", ("a",), (("b",),), 1, ("",))])
     assert file.getvalue().startswith(f"{MARKUP}\n\x1b[31mno\x1b[0m\n\x1b[1m a")

@@ -18,7 +18,7 @@ from gradwire.cli.traffic_tables import ports_table
 from gradwire.cli.upkeep import findings_table
 from gradwire.console.plain_console import UNBOUNDED_COLUMNS, PlainConsole
 from gradwire.console.terminal_tables import TerminalTable
-from gradwire.vm.doctor import Finding
+from gradwire.vm.doctor import Diagnosis
 
 WIDTHS = [60, 72, 80, 100, 160]
 
@@ -56,11 +56,11 @@ RANKING = ranking_table(
 )
 DOCTOR = findings_table(
     [
-        Finding("Open vSwitch", True, "/usr/sbin/ovs-vswitchd"),
-        Finding(
+        Diagnosis("Open vSwitch", True, "/usr/sbin/ovs-vswitchd"),
+        Diagnosis(
             "virtual-time kernel", False, "not built yet", "gradwire run builds it (some minutes), as does make setup"
         ),
-        Finding(
+        Diagnosis(
             "wall clock: openvswitch",
             False,
             "without it, runs use a slower datapath",

@@ -10,7 +10,7 @@ import pytest
 
 from gradwire.controller import __main__ as app
 from gradwire.controller.process import ControllerProcess
-from gradwire.controller.rules import Bucket, FlowRule, GroupRule, Match, SwitchRules
+from gradwire.controller.rules import FlowRule, GroupBucket, GroupRule, Match, SwitchRules
 from gradwire.controller.ryu_compat import FRAMEWORK, ofproto_v1_3
 from gradwire.faults import MachineFault
 from gradwire.network.fabric import Fabric, MulticastGroup
@@ -80,7 +80,7 @@ def test_table_miss_matches_all_and_does_nothing(datapath: Any) -> None:
 
 
 def test_group_copies_to_every_bucket(datapath: Any) -> None:
-    message = app.group_message(datapath, GroupRule(5, (Bucket(1, 2), Bucket(1, 3))))
+    message = app.group_message(datapath, GroupRule(5, (GroupBucket(1, 2), GroupBucket(1, 3))))
     message.serialize()
     assert (message.type, message.group_id) == (ofproto_v1_3.OFPGT_ALL, 5)
     assert [bucket.actions[1].port for bucket in message.buckets] == [2, 3]

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gradwire.controller.flows import switch_rules, trace
 from gradwire.controller.rules import lookup
+from gradwire.controller.switch_flows import switch_rules, trace
 from gradwire.network.fabric import Fabric, Routing, Topology, dscp_of_band
 from gradwire.network.graph_shapes import Torus
 from gradwire.network.ipv6 import LISTENER_REPORTS, host_ip6

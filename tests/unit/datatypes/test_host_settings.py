@@ -7,7 +7,7 @@ import pytest
 from gradwire.datatypes.host_settings import HostSetting, is_of_resending, is_of_tcp, same_value
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
-from gradwire.network.network_graph import Graph, GraphLink
+from gradwire.network.network_graph import GraphLink, NetworkGraph
 from gradwire.network.topology import Topology
 from tests.shared.parts import in_order
 
@@ -47,7 +47,7 @@ def test_a_table_of_no_host_is_refused() -> None:
 
 
 def test_hosts_of_a_network_of_the_users_own_are_called_as_there_too() -> None:
-    graph = Graph(1, (GraphLink(0, 0, 1e9), GraphLink(1, 0, 1e9)), (), ("gpu1", "storage"), ("tor",), "a rack")
+    graph = NetworkGraph(1, (GraphLink(0, 0, 1e9), GraphLink(1, 0, 1e9)), (), ("gpu1", "storage"), ("tor",), "a rack")
     for pattern in ("storage", "stor*", "h2"):
         fabric = Fabric(2, 1e9, Topology.CUSTOM, graph=graph, host_settings=(HostSetting(pattern, ((ECN, "1"),)),))
         assert [bool(asked) for asked in fabric.host_parameters] == [False, True]

@@ -7,14 +7,14 @@ from fnmatch import fnmatchcase
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradwire.datatypes.name_patterns import Names
+from gradwire.datatypes.name_patterns import NumberedNames
 
 LETTERS = st.text("h1s-[]*?!é\U0010ffff", max_size=6)
 
 
 @given(st.lists(st.lists(LETTERS, max_size=3), max_size=12), LETTERS)
 def test_it_finds_what_a_look_at_each_name_finds(names_of_things: list[list[str]], pattern: str) -> None:
-    names = Names(names_of_things)
+    names = NumberedNames(names_of_things)
     wanted = [
         number
         for number, of_thing in enumerate(names_of_things)

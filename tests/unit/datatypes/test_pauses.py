@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwire.datatypes.pauses import Held, PauseCount, PauseEvents, PauseState, Waiting, deadlock_in
+from gradwire.datatypes.pauses import HeldBandBytes, PauseCount, PausedBand, PauseEvents, PauseState, deadlock_in
 
 FAR_ENDS = {
     **{"s1-eth3": "s2-eth2", "s2-eth3": "s3-eth2", "s3-eth3": "s1-eth2"},
@@ -24,24 +24,28 @@ def count(port: str, band: int = 1, *, stopped: bool = False, **counted: int) ->
     return PauseCount(port=port, band=band, is_stopped=stopped, **{**values, **counted})
 
 
-def state(stopped: tuple[str, ...], held: tuple[Held, ...]) -> PauseState:
+def state(stopped: tuple[str, ...], held: tuple[HeldBandBytes, ...]) -> PauseState:
     return PauseState(0, 0, tuple(count(port, stopped=port in stopped) for port in FAR_ENDS), held)
 
 
-AROUND = (Held("s2-eth3", 1, "s2-eth2", 9), Held("s3-eth3", 1, "s3-eth2", 9), Held("s1-eth3", 1, "s1-eth2", 9))
+AROUND = (
+    HeldBandBytes("s2-eth3", 1, "s2-eth2", 9),
+    HeldBandBytes("s3-eth3", 1, "s3-eth2", 9),
+    HeldBandBytes("s1-eth3", 1, "s1-eth2", 9),
+)
 STOPPED = ("s1-eth3", "s2-eth3", "s3-eth3")
 
 
 def test_a_circle_is_named_port_by_port() -> None:
     assert deadlock_in(state(STOPPED, AROUND), FAR_ENDS) == (
-        Waiting("s1-eth3", "s2-eth2", 1),
-        Waiting("s2-eth3", "s3-eth2", 1),
-        Waiting("s3-eth3", "s1-eth2", 1),
+        PausedBand("s1-eth3", "s2-eth2", 1),
+        PausedBand("s2-eth3", "s3-eth2", 1),
+        PausedBand("s3-eth3", "s1-eth2", 1),
     )
 
 
 def test_a_host_that_waits_for_the_circle_is_not_part_of_it() -> None:
-    found = deadlock_in(state((*STOPPED, "h1-eth0"), (*AROUND, Held("s1-eth3", 1, "s1-eth1", 9))), FAR_ENDS)
+    found = deadlock_in(state((*STOPPED, "h1-eth0"), (*AROUND, HeldBandBytes("s1-eth3", 1, "s1-eth1", 9))), FAR_ENDS)
     assert [each.port for each in found] == ["s1-eth3", "s2-eth3", "s3-eth3"]
 
 
@@ -50,11 +54,11 @@ def test_one_that_may_send_ends_the_circle() -> None:
 
 
 def test_one_that_waits_for_another_class_ends_it() -> None:
-    assert deadlock_in(state(STOPPED, (*AROUND[:2], Held("s1-eth3", 2, "s1-eth2", 9))), FAR_ENDS) == ()
+    assert deadlock_in(state(STOPPED, (*AROUND[:2], HeldBandBytes("s1-eth3", 2, "s1-eth2", 9))), FAR_ENDS) == ()
 
 
 def test_pauses_that_spread_to_a_host_are_not_a_deadlock() -> None:
-    assert deadlock_in(state(("h1-eth0", "s1-eth3"), (Held("s1-eth3", 1, "s1-eth1", 9),)), FAR_ENDS) == ()
+    assert deadlock_in(state(("h1-eth0", "s1-eth3"), (HeldBandBytes("s1-eth3", 1, "s1-eth1", 9),)), FAR_ENDS) == ()
 
 
 def test_events_come_back_from_their_file(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from gradwire.inside import channel as channel_module
 from gradwire.inside.channel import LINE_OVERHEAD_BYTES, WINDOW_BYTES, Channel
-from gradwire.inside.program_protocol import Event, Full, Held, Proceed, Taken, line_of
+from gradwire.inside.program_protocol import ClockHeld, Event, Full, Proceed, Taken, line_of
 from gradwire.inside.signatures import KEY_BYTES, SignedEvents
 from gradwire.vm.answers import Answering
 
@@ -54,9 +54,9 @@ def test_what_the_other_side_waits_for_is_never_followed_by_a_question(ends: tup
     questions = 0
     for number in range(2 * WINDOW_BYTES // LINE_OVERHEAD_BYTES):
         outside.answering.give(line_of(Taken()).encode())  # taken by the question, if there is one
-        channel.say(Held(number))
+        channel.say(ClockHeld(number))
         *before, last = outside.heard()
-        assert last == Held(number)
+        assert last == ClockHeld(number)
         assert before in ([], [Full()])
         questions += len(before)
         if not before:

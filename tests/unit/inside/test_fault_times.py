@@ -7,7 +7,7 @@ from typing import cast
 
 from gradwire.datatypes.records import PlannedFault
 from gradwire.inside.fault_times import EARLY_S, FaultTimes, Nothing
-from gradwire.inside.injection import Act, Patient
+from gradwire.inside.injection import Act, NetworkPatient
 
 BEGIN_NS = 5_000_000_000
 CUT = PlannedFault("cut", "link-down", 1_000_000_000, duration_ns=500_000_000, place="h1-eth0")
@@ -36,7 +36,7 @@ class Clock:
 
 
 def faults_on(clock: Clock, *faults: PlannedFault) -> FaultTimes:
-    return FaultTimes(faults, cast(Patient, clock), BEGIN_NS / 1e9, lambda: clock.now_ns, clock.sleep)
+    return FaultTimes(faults, cast(NetworkPatient, clock), BEGIN_NS / 1e9, lambda: clock.now_ns, clock.sleep)
 
 
 def test_the_loop_comes_back_early_and_each_change_is_exact() -> None:

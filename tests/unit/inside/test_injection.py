@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from gradwire.datatypes.records import PlannedFault
-from gradwire.inside.injection import Act, Agenda
+from gradwire.inside.injection import Act, FaultSchedule
 
 CUT = PlannedFault("cut", "link-down", 10, duration_ns=5, place="h1-eth0")
 LATER = PlannedFault("later", "loss", 3, iteration=2, place="h1-eth0", value=0.1)
 FLAP = PlannedFault("flap", "flapping", 0, duration_ns=50, place="h1-eth0", value=20e-9)
 
 
-def carried_out(agenda: Agenda, until_ns: int) -> list[tuple[int, str, Act]]:
+def carried_out(agenda: FaultSchedule, until_ns: int) -> list[tuple[int, str, Act]]:
     """Everything that happens up to a time, each a nanosecond late."""
     happened = []
     while (due_ns := agenda.next_ns()) is not None and due_ns <= until_ns:
@@ -22,7 +22,7 @@ def carried_out(agenda: Agenda, until_ns: int) -> list[tuple[int, str, Act]]:
 
 
 def test_a_fault_begins_and_ends_at_its_times_and_is_noted() -> None:
-    agenda = Agenda([CUT])
+    agenda = FaultSchedule([CUT])
     assert agenda.take_due(9) is None
     assert carried_out(agenda, 10) == [(10, "cut", Act.BEGIN)]
     assert agenda.active == [CUT]
@@ -33,7 +33,7 @@ def test_a_fault_begins_and_ends_at_its_times_and_is_noted() -> None:
 
 
 def test_a_fault_of_an_iteration_counts_from_where_that_begins() -> None:
-    agenda = Agenda([LATER])
+    agenda = FaultSchedule([LATER])
     agenda.iterated(1, 50)
     assert agenda.next_ns() is None
     agenda.iterated(2, 70)
@@ -46,7 +46,7 @@ def test_a_fault_of_an_iteration_counts_from_where_that_begins() -> None:
 
 
 def test_a_link_that_flaps_is_down_for_the_first_half_of_each_period() -> None:
-    agenda = Agenda([FLAP])
+    agenda = FaultSchedule([FLAP])
     assert [(time, act) for time, _, act in carried_out(agenda, 1000)] == [
         (0, Act.BEGIN), (10, Act.END), (20, Act.BEGIN), (30, Act.END), (40, Act.BEGIN), (50, Act.END),
     ]  # fmt: skip
@@ -55,7 +55,7 @@ def test_a_link_that_flaps_is_down_for_the_first_half_of_each_period() -> None:
 
 
 def test_what_never_began_says_so() -> None:
-    agenda = Agenda([LATER, CUT])
+    agenda = FaultSchedule([LATER, CUT])
     assert agenda.end_all() == []
     assert agenda.next_ns() is None
     assert [record.begun_ns for record in agenda.records] == [-1, -1]

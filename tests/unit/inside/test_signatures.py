@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.inside.program_protocol import Ended, line_of
+from gradwire.inside.program_protocol import ProgramEnded, line_of
 from gradwire.inside.signatures import KEY_BYTES, Signatures, SignedEvents
 
 KEY = bytes(range(KEY_BYTES))
-EVENTS = [Ended(0, 7), Ended(1, 0), Ended(2, 3)]
+EVENTS = [ProgramEnded(0, 7), ProgramEnded(1, 0), ProgramEnded(2, 3)]
 
 
 def signed_lines() -> list[str]:
@@ -27,8 +27,8 @@ def test_what_the_job_signed_is_heard_in_its_order_between_lines_of_others() -> 
 @pytest.mark.parametrize(
     "forge",
     [
-        lambda lines: line_of(Ended(0, 0)),
-        lambda lines: "0" * 32 + line_of(Ended(0, 0)),
+        lambda lines: line_of(ProgramEnded(0, 0)),
+        lambda lines: "0" * 32 + line_of(ProgramEnded(0, 0)),
         lambda lines: Signatures(bytes(KEY_BYTES)).signed(line_of(EVENTS[0])),
         lambda lines: lines[0].replace('"status":7', '"status":0'),
         lambda lines: lines[1],

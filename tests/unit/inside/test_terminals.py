@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from gradwire.inside.processes import Processes, Running, Streams
-from gradwire.inside.terminals import MarkReader, Windows, rc_text
-from gradwire.inside.typed_protocol import Keys, Open, Over, Resized, Screen, Size
+from gradwire.inside.terminals import MarkReader, ShellWindows, rc_text
+from gradwire.inside.typed_protocol import Keys, Open, Over, Resized, TerminalSize, WindowOutput
 from tests.unit.inside.listener import Listener
 
 TOKEN = "f00d"
 COMMAND, PROMPT = f"\x1b]133;C;{TOKEN}\a".encode(), f"\x1b]133;A;{TOKEN}\a".encode()
-SIZE = Size(20, 80)
+SIZE = TerminalSize(20, 80)
 
 
 @pytest.mark.parametrize("part_bytes", [1, 2, 3, 7, 1000])
@@ -65,7 +65,7 @@ def test_a_shell_that_cannot_begin_leaves_nothing(tmp_path: Path, monkeypatch: p
     def begin(_: Open, __: list[str], streams: Streams) -> Running:
         return processes.start(0, [str(tmp_path / "nothing")], {}, "/", streams=streams)
 
-    windows = Windows(processes, listener, lambda _: "h7", begin, 0.01)  # type: ignore[arg-type]
+    windows = ShellWindows(processes, listener, lambda _: "h7", begin, 0.01)  # type: ignore[arg-type]
     windows.obey(Open(1, SIZE, "dumb"))
     assert Over(1) in listener.said
     assert list(tmp_path.iterdir()) == []
@@ -79,7 +79,7 @@ def test_a_window_rests_while_its_shell_prompts(tmp_path: Path, monkeypatch: pyt
     def begin(_: Open, argv: list[str], streams: Streams) -> Running:
         return processes.start(0, argv, {**os.environ, "TERM": "dumb"}, "/", streams=streams)
 
-    windows = Windows(processes, listener, lambda _: "h7", begin, 0.01)  # type: ignore[arg-type]
+    windows = ShellWindows(processes, listener, lambda _: "h7", begin, 0.01)  # type: ignore[arg-type]
     windows.obey(Open(1, SIZE, "dumb"))
     rest: Callable[[], bool] = windows.at_rest
 
@@ -88,11 +88,11 @@ def test_a_window_rests_while_its_shell_prompts(tmp_path: Path, monkeypatch: pyt
             windows.follow(rest, float("inf"), lambda _: None)
 
     settle()
-    windows.obey(Resized(1, Size(11, 22)))
+    windows.obey(Resized(1, TerminalSize(11, 22)))
     windows.obey(Keys(1, b"stty size; read -t 0.2 x\r"))
     assert not rest()
     settle()
-    screen = b"".join(event.data for event in listener.said if isinstance(event, Screen))
+    screen = b"".join(event.data for event in listener.said if isinstance(event, WindowOutput))
     assert b"11 22\r\n" in screen
     assert screen.endswith(b"h7\x1b[0m:/# " if os.geteuid() == 0 else b"h7\x1b[0m:/$ ")
     assert b"133;" not in screen

@@ -8,7 +8,7 @@ from math import sqrt
 
 import pytest
 
-from gradwire.controller.flows import switch_rules, trace
+from gradwire.controller.switch_flows import switch_rules, trace
 from gradwire.faults import InternalFault
 from gradwire.network.fabric import Fabric, Routing, Topology, dscp_of_band
 from gradwire.network.graph_shapes import Dragonfly, Torus

@@ -7,12 +7,12 @@ from itertools import permutations
 
 import pytest
 
-from gradwire.controller.flows import switch_rules, trace, trace_group
+from gradwire.controller.switch_flows import switch_rules, trace, trace_group
 from gradwire.faults import InputFault
 from gradwire.network.balanced_routes import BalancedRoutes
 from gradwire.network.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
 from gradwire.network.graph_shapes import Dragonfly, FullMesh, Linear, Ring, Torus
-from gradwire.network.network_graph import Graph, GraphLink, spread
+from gradwire.network.network_graph import GraphLink, NetworkGraph, spread
 from gradwire.network.routes import line_interfaces, lines_of, routes_of
 
 RATE_BPS = 10e9
@@ -110,7 +110,7 @@ def test_a_graph_keeps_its_shape_in_json() -> None:
 def test_a_link_at_twice_the_rate_carries_twice_as_many_pairs() -> None:
     """Two ways of two links each between the same switches, one of them faster."""
     pairs = {(0, 1): 20e9, (1, 3): 20e9, (0, 2): 10e9, (2, 3): 10e9}
-    graph = Graph(
+    graph = NetworkGraph(
         4,
         tuple(GraphLink(host, 3 * (host // 6), 1e9) for host in range(12)),
         tuple(GraphLink(a, b, rate) for (a, b), rate in pairs.items()),

@@ -11,14 +11,14 @@ import pytest
 from gradwire.analysis.bounds import bounds
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.verdict.uplink_check import uplink_checks
-from gradwire.controller.flows import switch_rules
 from gradwire.controller.rules import FIRST_TABLE, PAIR_TABLE
+from gradwire.controller.switch_flows import switch_rules
 from gradwire.datatypes.network_counts import BandCount, NetworkCounts
 from gradwire.datatypes.records import PointRecord
 from gradwire.faults import InputFault
 from gradwire.network.fabric import ETHERNET_HEADER_BYTES, Fabric, Routing, Topology
 from gradwire.network.graph_shapes import Dragonfly, FullMesh, Ring, Torus
-from gradwire.network.network_graph import Graph, spread
+from gradwire.network.network_graph import NetworkGraph, spread
 from gradwire.network.routes import line_ends, line_interfaces
 from gradwire.network.sprayed_ways import SprayedRoutes, chunk_bits, turns_of, way_mac, way_of_turn
 from gradwire.runs.stored.spines import Spines
@@ -140,7 +140,7 @@ def test_what_cannot_be_sprayed_is_refused(changed: dict[str, object], words: st
 
 
 def graph_of(switches: int, pairs: list[tuple[int, int]], hosts: int) -> Fabric:
-    graph: Graph = spread(hosts, switches, pairs, 10e9, "")
+    graph: NetworkGraph = spread(hosts, switches, pairs, 10e9, "")
     return Fabric(hosts, 10e9, Topology.CUSTOM, classes=1, graph=graph, routing=Routing.SPRAY)
 
 

@@ -8,11 +8,11 @@ from itertools import permutations
 
 import pytest
 
-from gradwire.controller.flows import switch_rules, trace
+from gradwire.controller.switch_flows import switch_rules, trace
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric, Topology, dscp_of_band
 from gradwire.network.graph_shapes import Ring
-from gradwire.network.network_graph import Graph, GraphLink, spread
+from gradwire.network.network_graph import GraphLink, NetworkGraph, spread
 from gradwire.network.routed_network import Route
 from gradwire.network.routes import line_ends, line_interfaces, most_trunks_on_way, routes_of
 from gradwire.network.routing import Routing
@@ -44,7 +44,9 @@ PARALLEL = Fabric(
     RATE_BPS,
     Topology.CUSTOM,
     classes=1,
-    graph=Graph(2, (GraphLink(0, 0, RATE_BPS), GraphLink(1, 1, RATE_BPS)), (GraphLink(0, 1, RATE_BPS),) * 3, title=""),
+    graph=NetworkGraph(
+        2, (GraphLink(0, 0, RATE_BPS), GraphLink(1, 1, RATE_BPS)), (GraphLink(0, 1, RATE_BPS),) * 3, title=""
+    ),
     routing=Routing.STATIC,
     routes=(Route("s1", "*", ("s2",)), Route("s2", "*", ("s2-eth3",))),
 )

@@ -11,7 +11,7 @@ import pytest
 
 from gradwire.faults import MachineFault
 from gradwire.programs.keyboard import LineReader
-from gradwire.programs.windows import Windows
+from gradwire.programs.windows import CommandWindows
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def typed_at() -> Iterator[None]:
 
 
 def read_by_copy(read: Callable[[], bytes], folder: Path) -> bytes:
-    windows = Windows(folder, lambda _: None, {})
+    windows = CommandWindows(folder, lambda _: None, {})
     reader = LineReader(read, windows)
     while not reader.has_ended:
         windows.serve(None)

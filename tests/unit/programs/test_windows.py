@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.inside.typed_protocol import Keys, Open, Opening, Resized, Shut, Size, WindowCommand
-from gradwire.programs.windows import Windows, way_to_open
+from gradwire.inside.typed_protocol import Keys, Open, Opening, Resized, Shut, TerminalSize, WindowCommand
+from gradwire.programs.windows import CommandWindows, way_to_open
 
 
 def program(folder: Path, name: str, text: str) -> None:
@@ -44,7 +44,7 @@ def test_what_is_done_at_a_window_reaches_the_job_and_back(tmp_path: Path) -> No
     folder.mkdir()
     program(tmp_path, "tmux", "echo tmux window 7")
     sent: list[WindowCommand] = []
-    windows = Windows(folder, sent.append, {"PATH": str(tmp_path), "TMUX": "x"})
+    windows = CommandWindows(folder, sent.append, {"PATH": str(tmp_path), "TMUX": "x"})
     assert not windows
     assert windows.open("h2") == Opening(1, "h2: tmux window 7")
     assert windows
@@ -55,11 +55,11 @@ def test_what_is_done_at_a_window_reaches_the_job_and_back(tmp_path: Path) -> No
         windows.serve(None)
         client.sendall(json.dumps({"window": 1, "kind": "screen", "rows": 20, "columns": 80}).encode() + b"\n{")
         windows.serve(None)
-        assert sent == [Open(1, Size(20, 80), "screen")]
+        assert sent == [Open(1, TerminalSize(20, 80), "screen")]
         keys = {"data": base64.b64encode(b"ls\r").decode()}
         client.sendall(json.dumps(keys).encode()[1:] + b'\n{"rows": 5, "columns": 6}\n')
         windows.serve(None)
-        assert sent[1:] == [Keys(1, b"ls\r"), Resized(1, Size(5, 6))]
+        assert sent[1:] == [Keys(1, b"ls\r"), Resized(1, TerminalSize(5, 6))]
         windows.show(1, b"file\r\n")
         assert client.recv(100) == b"file\r\n"
     windows.serve(None)
@@ -72,7 +72,7 @@ def test_what_is_done_at_a_window_reaches_the_job_and_back(tmp_path: Path) -> No
 def test_what_is_no_window_is_not_heard(tmp_path: Path, said: bytes) -> None:
     program(tmp_path, "tmux", "echo tmux window 7")
     sent: list[WindowCommand] = []
-    windows = Windows(tmp_path, sent.append, {"PATH": str(tmp_path), "TMUX": "x"})
+    windows = CommandWindows(tmp_path, sent.append, {"PATH": str(tmp_path), "TMUX": "x"})
     windows.open("h1")
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(str(tmp_path / "windows"))
@@ -90,7 +90,7 @@ def test_what_is_no_window_is_not_heard(tmp_path: Path, said: bytes) -> None:
 
 def test_a_tmux_that_refuses_says_why(tmp_path: Path) -> None:
     program(tmp_path, "tmux", "echo no server running >&2; exit 1")
-    windows = Windows(tmp_path, lambda _: None, {"PATH": f"{tmp_path}:/bin", "TMUX": "x"})
+    windows = CommandWindows(tmp_path, lambda _: None, {"PATH": f"{tmp_path}:/bin", "TMUX": "x"})
     opening = windows.open("h1")
     assert opening == Opening(-1, "no window can be opened for h1: tmux: no server running")
     assert not windows
@@ -100,7 +100,7 @@ def test_a_tmux_that_refuses_says_why(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["h\0", "h\x1b]0;x\a", "h\n1", "h" * 65, "\udcff"])
 def test_a_name_that_cannot_stand_in_a_title_opens_nothing(tmp_path: Path, name: str) -> None:
     program(tmp_path, "tmux", f"touch {tmp_path}/called")
-    windows = Windows(tmp_path, lambda _: None, {"PATH": f"{tmp_path}:/bin", "TMUX": "x"})
+    windows = CommandWindows(tmp_path, lambda _: None, {"PATH": f"{tmp_path}:/bin", "TMUX": "x"})
     opening = windows.open(name)
     assert opening.window == -1
     assert opening.said.isprintable()
@@ -112,7 +112,7 @@ def test_a_name_that_cannot_stand_in_a_title_opens_nothing(tmp_path: Path, name:
 def test_windows_have_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gradwire.programs.windows.MOST_WINDOWS", 2)
     program(tmp_path, "tmux", "echo tmux window 7")
-    windows = Windows(tmp_path, lambda _: None, {"PATH": str(tmp_path), "TMUX": "x"})
+    windows = CommandWindows(tmp_path, lambda _: None, {"PATH": str(tmp_path), "TMUX": "x"})
     assert [windows.open("h1").window for _ in range(3)] == [1, 2, -1]
     windows.end(1)
     assert windows.open("h1").window > 0
@@ -122,7 +122,7 @@ def test_windows_have_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_an_xterm_that_finds_no_display_leaves_no_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program(tmp_path, "xterm", "exit 1")
     sent: list[WindowCommand] = []
-    windows = Windows(tmp_path, sent.append, {"PATH": str(tmp_path), "DISPLAY": ":0"})
+    windows = CommandWindows(tmp_path, sent.append, {"PATH": str(tmp_path), "DISPLAY": ":0"})
     assert windows.open("h1") == Opening(1, "h1: a window")
     windows.serve(None)
     assert not windows
@@ -135,7 +135,7 @@ def test_a_window_whose_program_reads_nothing_is_given_up(tmp_path: Path, monkey
     monkeypatch.setattr("gradwire.programs.windows.SHOW_LIMIT_S", 0.01)
     program(tmp_path, "tmux", "echo tmux window 7")
     sent: list[WindowCommand] = []
-    windows = Windows(tmp_path, sent.append, {"PATH": str(tmp_path), "TMUX": "x"})
+    windows = CommandWindows(tmp_path, sent.append, {"PATH": str(tmp_path), "TMUX": "x"})
     windows.open("h1")
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(str(tmp_path / "windows"))

@@ -15,7 +15,7 @@ from gradwire.analysis.agreement.causes import Agreement, Cause
 from gradwire.analysis.fluid.delays import Delays, delays_of
 from gradwire.analysis.fluid.estimate import Buffered, Departure, Jitter
 from gradwire.analysis.fluid.ideal import IdealRun
-from gradwire.analysis.fluid.steady import Window
+from gradwire.analysis.fluid.steady import MeasuredIterations
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import FaultRecord, OpLog, PointRecord, WindowState
 from gradwire.inside.point_protocol import PointTask, read_json, write_json
@@ -88,7 +88,10 @@ def stored_run(
         send_ends = Departure() if unsent_bytes is None else Buffered(unsent_bytes)
         plan = Plan.load(point / task.plans[0].file)
         log = logged(
-            IdealRun(plan, task.fabric, None, Window(task.warmup, task.iterations - task.warmup), send_ends), **effects
+            IdealRun(
+                plan, task.fabric, None, MeasuredIterations(task.warmup, task.iterations - task.warmup), send_ends
+            ),
+            **effects,
         )
         (change(log) if change else log).save(point / LOG_FILE)
         told = record(task.iterations, task.warmup)

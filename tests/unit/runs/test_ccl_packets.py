@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import InternalFault
-from gradwire.runs.ccl import Given, Row, kind_of, rows, set_up
+from gradwire.runs.ccl import CclOptions, Row, kind_of, rows, set_up
 from gradwire.runs.ccl_packets import read_points, scenario_of, why_not
 from gradwire.runs.estimation import estimate_points
 from gradwire.scenario.loading import scenario_of as loaded
@@ -20,7 +20,7 @@ from tests.shared.parts import in_order, tells
 GIVEN = replace(USUAL, machines=2, gpus=2, gpu="a100", nic="100gbit", nics=1, transport="tcp", delay="10us")
 
 
-def table(given: Given, kind: str, *sizes: int) -> list[Row]:
+def table(given: CclOptions, kind: str, *sizes: int) -> list[Row]:
     comm, wires, _ = set_up(given)
     return list(rows(comm, wires, kind_of(kind), sizes, 4))
 

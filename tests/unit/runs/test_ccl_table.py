@@ -21,9 +21,9 @@ from gradwire.runs.ccl import (
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.call_plan import compile_call
 from gradwire.workloads.engines.nccl.chooser import SIMPLE, Communicator, choose
-from gradwire.workloads.engines.nccl.duration import SOCKETS_S, Call, duration_s, tree_shape
+from gradwire.workloads.engines.nccl.duration import SOCKETS_S, CallFacts, duration_s, tree_shape
 from gradwire.workloads.engines.nccl.pieces import divide
-from gradwire.workloads.engines.nccl.search import Machine
+from gradwire.workloads.engines.nccl.search import GpuMachine
 from gradwire.workloads.engines.nccl.tables import Gpu
 from tests.shared.parts import in_order
 from tests.unit.workloads.engines.nccl.test_chooser import (
@@ -40,13 +40,13 @@ ALL_REDUCE = Collective.ALL_REDUCE
 SLOW = Wires(nic_bps=200e9, mtu_bytes=9000, crossing_s=75e-6)
 FAST = Wires(nic_bps=200e9, mtu_bytes=9000, crossing_s=5e-6)
 SLOTS = replace(SLOW, back_s=35e-6)
-SMALL = Machine(gpus=2, gpu=Gpu.AMPERE, nics=1, nic_bytes_per_s=25e9, gpu_direct=True, links=12)
+SMALL = GpuMachine(gpus=2, gpu=Gpu.AMPERE, nics=1, nic_bytes_per_s=25e9, gpu_direct=True, links=12)
 
 
-def call_of(comm: Communicator, wires: Wires, kind: Collective, size_bytes: int) -> Call:
+def call_of(comm: Communicator, wires: Wires, kind: Collective, size_bytes: int) -> CallFacts:
     choice = choose(comm, kind, size_bytes)
     pieces = divide(comm, kind, choice.algorithm, choice.protocol, size_bytes)
-    return Call(comm, wires.network, kind, choice, pieces, size_bytes)
+    return CallFacts(comm, wires.network, kind, choice, pieces, size_bytes)
 
 
 RINGS = [

@@ -11,7 +11,7 @@ import pytest
 
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.planning import plan_comparison
-from gradwire.runs.comparing.questions import Network, Question
+from gradwire.runs.comparing.questions import AskedNetwork, Question
 from gradwire.runs.compiling.ideal_times import fluid_times, held_rule
 from gradwire.runs.estimation import estimate_points
 from gradwire.runs.planned import plan_runs, virtual_clock
@@ -32,7 +32,7 @@ def scenario(question: Question, *names: str, seeds: int = 3) -> Scenario:
     return resolve(lineup(question.document(), contenders(names), seeds), "test", "test")
 
 
-SMALL = Question("alexnet", 2, Network("10gbit"))
+SMALL = Question("alexnet", 2, AskedNetwork("10gbit"))
 
 
 def test_every_strategy_of_the_catalogue_takes_part() -> None:
@@ -44,7 +44,7 @@ def test_every_strategy_of_the_catalogue_takes_part() -> None:
 
 @pytest.mark.parametrize("contender", CONTENDERS, ids=lambda contender: contender.strategy)
 def test_a_strategy_is_called_random_just_if_its_plans_differ_by_seed(contender: Any) -> None:
-    nested = Question("alexnet", 2, Network("10gbit", leaf_spine=True), settings=("fabric.spines=1",))
+    nested = Question("alexnet", 2, AskedNetwork("10gbit", leaf_spine=True), settings=("fabric.spines=1",))
     first = resolve(lineup(nested.document(), [contender], 2), "test", "test").points[0].section
     second = first.model_copy(update={"run": first.run.model_copy(update={"seed": 2})})
     digests = [[plan.digest() for plan in compile_point(section).plans.values()] for section in (first, second)]
@@ -63,7 +63,9 @@ def test_seeds_belong_to_strategies_with_random_orders() -> None:
 
 
 def test_where_spines_are_chosen_by_seed_every_strategy_has_several() -> None:
-    comparison = scenario(Question("alexnet", 4, Network("10gbit", oversubscription=2.0)), "ring", "hierarchical-ring")
+    comparison = scenario(
+        Question("alexnet", 4, AskedNetwork("10gbit", oversubscription=2.0)), "ring", "hierarchical-ring"
+    )
     assert sorted((p.section.strategy.name, p.section.run.seed) for p in comparison.points) == [
         (name, seed) for name in ("hierarchical-ring", "ring") for seed in (1, 2, 3)
     ]
@@ -75,8 +77,10 @@ def test_where_spines_are_chosen_by_seed_every_strategy_has_several() -> None:
 def test_the_question_names_the_folder_and_finds_a_device() -> None:
     assert SMALL.name == "compare-alexnet-2-10gbit"
     assert SMALL.document()["model"] == {"name": "alexnet", "device": "k40"}
-    assert Question("gpt2-xl", 2, Network("10gbit")).document()["model"]["device"] == "v100"
-    asked = Question("sockeye", 2, Network("1gbit"), iteration_time="300ms", servers=1, settings=("model.batch=8",))
+    assert Question("gpt2-xl", 2, AskedNetwork("10gbit")).document()["model"]["device"] == "v100"
+    asked = Question(
+        "sockeye", 2, AskedNetwork("1gbit"), iteration_time="300ms", servers=1, settings=("model.batch=8",)
+    )
     document = asked.document()
     assert asked.name == "compare-sockeye-300ms-2-1gbit-1servers-model.batch=8"
     assert document["cluster"] == {"workers": 2, "servers": 1}
@@ -84,20 +88,20 @@ def test_the_question_names_the_folder_and_finds_a_device() -> None:
 
 
 def settled(*settings: str, leaf_spine: bool = False) -> Question:
-    return Question("alexnet", 4, Network("10gbit", leaf_spine), settings=settings)
+    return Question("alexnet", 4, AskedNetwork("10gbit", leaf_spine), settings=settings)
 
 
 def test_the_model_and_the_device_may_be_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_own_files(tmp_path)
     monkeypatch.chdir(tmp_path)
-    asked = Question("mine/tiny.toml", 2, Network("10gbit"), device="mine/gpu.toml")
+    asked = Question("mine/tiny.toml", 2, AskedNetwork("10gbit"), device="mine/gpu.toml")
     assert asked.name == "compare-tiny-gpu-2-10gbit"
     compared = scenario(asked, "ring", "vanilla")
     assert tells(compared.title, "tiny", "2 x my-gpu")
     assert {point.parameters["model"] for point in compared.points} == {"tiny"}
-    assert Question("mine/tiny.toml", 2, Network("10gbit")).document()["model"]["device"] == "v100"
+    assert Question("mine/tiny.toml", 2, AskedNetwork("10gbit")).document()["model"]["device"] == "v100"
     with pytest.raises(InputFault, match=r"model.name: .*none.toml: "):
-        Question("none.toml", 2, Network("10gbit")).document()
+        Question("none.toml", 2, AskedNetwork("10gbit")).document()
 
 
 def test_a_title_says_what_is_set() -> None:
@@ -223,7 +227,7 @@ def test_where_workers_times_are_drawn_every_strategy_has_several_seeds() -> Non
 
 
 def test_what_cannot_win_by_its_estimate_is_left_out(tmp_path: Path) -> None:
-    question = Question("alexnet", 4, Network("10gbit"))
+    question = Question("alexnet", 4, AskedNetwork("10gbit"))
     chosen = contenders(["ring", "butterfly", "halving-doubling"])
     comparison, prepared = plan_comparison(question, chosen, 2, tmp_path, estimate_first=True)
     assert [ready.point.section.strategy.name for ready in prepared] == ["ring", "halving-doubling"]
@@ -235,7 +239,7 @@ def test_what_cannot_win_by_its_estimate_is_left_out(tmp_path: Path) -> None:
 
 
 def test_what_cannot_run_is_left_out_with_its_reason(tmp_path: Path) -> None:
-    question = Question("alexnet", 3, Network("10gbit"))
+    question = Question("alexnet", 3, AskedNetwork("10gbit"))
     comparison, prepared = plan_comparison(
         question, contenders(["ring", "butterfly", "hierarchical-ring"]), 2, tmp_path
     )
@@ -247,7 +251,7 @@ def test_what_cannot_run_is_left_out_with_its_reason(tmp_path: Path) -> None:
 
 
 def test_what_is_wrong_for_all_is_said_without_what_one_lacks_besides(tmp_path: Path) -> None:
-    question = Question("alexnet", 4, Network("10gbit"), device="k04")
+    question = Question("alexnet", 4, AskedNetwork("10gbit"), device="k04")
     with pytest.raises(InputFault, match="'k04' is not") as raised:
         plan_comparison(question, contenders(["ring", "hierarchical-ring"]), 2, tmp_path)
     assert "--leaf-spine" not in str(raised.value)
@@ -255,7 +259,7 @@ def test_what_is_wrong_for_all_is_said_without_what_one_lacks_besides(tmp_path: 
 
 def test_strategies_are_ranked_at_one_setting() -> None:
     with pytest.raises(InputFault, match=in_order("--set cluster.workers:", "one setting")):
-        scenario(Question("alexnet", 2, Network("10gbit"), settings=("cluster.workers=[2,4]",)), "ring")
+        scenario(Question("alexnet", 2, AskedNetwork("10gbit"), settings=("cluster.workers=[2,4]",)), "ring")
     document = {**lineup(SMALL.document(), contenders(["ring"]), 2), "sweep": {"fabric.rate": ["1gbit", "2gbit"]}}
     with pytest.raises(InputFault, match=in_order('chart = "ranking"', "one setting")):
         resolve(document, "test", "test")

@@ -15,7 +15,7 @@ from gradwire.runs.expected_cost import (
     MESSAGE_S,
     PAYLOAD_BYTES_PER_S,
     PYTHON_MESSAGE_S,
-    Expectation,
+    TimeLeft,
     announcement,
     expected_s,
     in_words,
@@ -77,10 +77,10 @@ def test_what_many_messages_took_is_about_what_is_expected(name: str) -> None:
 def test_time_left_follows_what_points_took(tmp_path: Path) -> None:
     three = runs(tmp_path, "run.seed=[1,2,3]")
     each = expected_s(three[0])
-    expectation = Expectation(three, 1)
+    expectation = TimeLeft(three, 1)
     assert expectation.left_s() == pytest.approx(3 * each)
-    assert Expectation(three, 2).left_s() == pytest.approx(1.5 * each)
-    assert Expectation(three, 8).left_s() == pytest.approx(each)
+    assert TimeLeft(three, 2).left_s() == pytest.approx(1.5 * each)
+    assert TimeLeft(three, 8).left_s() == pytest.approx(each)
     expectation.ended(three[0].folder, 2 * each)
     assert expectation.left_s() == pytest.approx(2 * 2 * each)
     assert expectation.left_s({three[1].folder: 0.5}) == pytest.approx(2 * 1.5 * each)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.fluid.estimate import FluidTimes
-from gradwire.analysis.fluid.steady import Window
+from gradwire.analysis.fluid.steady import MeasuredIterations
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.condition_checks import steady_check
@@ -63,7 +63,7 @@ def machine_that_takes(times: Times, monkeypatch: pytest.MonkeyPatch, *others: C
     monkeypatch.setattr(judged_module, "judge", judge)
 
 
-def windows(watcher: Silent) -> list[Window]:
+def windows(watcher: Silent) -> list[MeasuredIterations]:
     return [planned.window for planned in watcher.begun]
 
 
@@ -79,7 +79,7 @@ def test_a_run_that_was_not_steady_is_repeated_after_a_longer_warmup(
     judged, watcher = only(tmp_path, planned_runs(tmp_path, *SETTINGS))
     assert judged.result.valid
     first, second = windows(watcher)
-    assert first == Window(1, 5)
+    assert first == MeasuredIterations(1, 5)
     assert second.warmup == first.end, "what was measured is warm-up"
     assert judged.unsteady == (first,)
     assert judged.warmup == second.warmup
@@ -115,7 +115,7 @@ def test_the_report_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_warmup_that_was_asked_for_stays(times: Times, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine_that_takes(times, monkeypatch)
     judged, watcher = only(tmp_path, planned_runs(tmp_path, *SETTINGS, "run.warmup=1"))
-    assert windows(watcher) == [Window(1, 5)]
+    assert windows(watcher) == [MeasuredIterations(1, 5)]
     assert judged.result.verdict.startswith("invalid: steady state")
 
 

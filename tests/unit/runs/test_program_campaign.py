@@ -16,18 +16,18 @@ from gradwire.console.live_progress import LiveProgress
 from gradwire.console.terminal_screen import TerminalScreen
 from gradwire.faults import InputFault, MachineFault
 from gradwire.inside.point_protocol import write_json
-from gradwire.programs.execution import SUMMARY_FILE, Request, Summary
+from gradwire.programs.execution import SUMMARY_FILE, JobRequest, ProgramRunSummary
 from gradwire.runs import program_work
 from gradwire.runs.campaign import Campaign, run_side_by_side
-from gradwire.runs.executing.choice import Where
 from gradwire.runs.executing.executor import LocalPool
-from gradwire.runs.launch.execution import carry_out_several, prepare
+from gradwire.runs.executing.executor_choice import Where
+from gradwire.runs.launch.scenario_run import carry_out_several, prepare
 from gradwire.runs.planned_programs import PlannedPrograms, plan_programs
 from gradwire.runs.program_work import ProgramJudgedRun
 from gradwire.runs.stored.run_folder import write_run_folder
 from gradwire.runs.works import judge_stored, work_of_scenario
 from gradwire.scenario.program_scenarios import programs_of
-from gradwire.vm.kernel_death import STOPPED, Cause, KernelFault
+from gradwire.vm.kernel_death import STOPPED, DeathCause, KernelFault
 from gradwire.vm.machines import Clock
 from tests.shared.command_line import needs_no_kernel
 from tests.shared.parts import tells
@@ -39,16 +39,16 @@ SCENARIO = {
     "sweep": {"fabric.rate": ["1gbit", "10gbit"]},
     "program": {"client": {"command": "sh -c true", "hosts": ["h2"]}},
 }
-Execute = Callable[[Request], None]
+Execute = Callable[[JobRequest], None]
 
 
 def planned(folder: Path) -> list[PlannedPrograms]:
     return plan_programs(programs_of(SCENARIO).points, folder)
 
 
-def leave_summary(request: Request) -> None:
+def leave_summary(request: JobRequest) -> None:
     """What a run leaves whose only program ended well."""
-    summary = Summary((("sh",),), {"client/h2": 0}, "", 6.0, 1 << 27, REPORT)
+    summary = ProgramRunSummary((("sh",),), {"client/h2": 0}, "", 6.0, 1 << 27, REPORT)
     write_json(request.folder / SUMMARY_FILE, summary, indent=1)
 
 
@@ -58,7 +58,7 @@ def run(
     """Runs the points with this in the machine's place: what they are worth, the folders that ran, and what a terminal shows."""
     ran: list[str] = []
 
-    def machine(request: Request) -> None:
+    def machine(request: JobRequest) -> None:
         ran.append(request.folder.name)
         execute(request)
 
@@ -85,7 +85,7 @@ def test_a_fault_is_the_verdict_of_its_point_alone_and_that_point_runs_again(
 ) -> None:
     unlucky = planned(tmp_path)[0].folder
 
-    def machine(request: Request) -> None:
+    def machine(request: JobRequest) -> None:
         if request.folder == unlucky:
             raise MachineFault("out of luck")
         leave_summary(request)
@@ -119,10 +119,10 @@ def test_a_point_whose_machine_was_stopped_says_so_in_its_result_and_its_report(
 ) -> None:
     boots: list[str] = []
 
-    def machine(request: Request) -> None:
+    def machine(request: JobRequest) -> None:
         boots.append(request.folder.name)
         if boots.count(request.folder.name) == 1:
-            raise KernelFault("it was ended", Cause(STOPPED, "a signal stopped it", "again"))
+            raise KernelFault("it was ended", DeathCause(STOPPED, "a signal stopped it", "again"))
         leave_summary(request)
 
     done, _, shown = run(monkeypatch, tmp_path, machine)
@@ -140,7 +140,7 @@ def test_scenarios_side_by_side_have_a_folder_and_a_report_each_and_lines_that_s
     names = ("first", "second")
     together = threading.Barrier(len(names), timeout=30)
 
-    def machine(request: Request) -> None:
+    def machine(request: JobRequest) -> None:
         together.wait()
         leave_summary(request)
 
@@ -163,7 +163,7 @@ def test_scenarios_side_by_side_have_a_folder_and_a_report_each_and_lines_that_s
 def test_what_ends_one_scenario_ends_those_side_by_side_with_it_and_keeps_what_is_done(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def machine(request: Request) -> None:
+    def machine(request: JobRequest) -> None:
         if tmp_path / "second" in request.folder.parents:
             raise KeyboardInterrupt
         leave_summary(request)

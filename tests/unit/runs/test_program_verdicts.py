@@ -15,7 +15,7 @@ from gradwire.datatypes.pauses import PauseCount, PauseState
 from gradwire.faults import InputFault
 from gradwire.inside.point_protocol import write_json
 from gradwire.inside.program_protocol import Report
-from gradwire.programs.execution import SUMMARY_FILE, Summary
+from gradwire.programs.execution import SUMMARY_FILE, ProgramRunSummary
 from gradwire.runs.judged import write_verdict
 from gradwire.runs.stored.stored_run import Completion, StoredRun, write_completion
 from gradwire.runs.works import judge_stored
@@ -41,7 +41,7 @@ REPORT = Report(duration_s=0.01, timed_out=False, counts=COUNTS, killed_for_memo
 def stored(folder: Path, report: Report = REPORT, lines: str = '{"time_s": 0.01}\n', **ended: object) -> Path:
     """A folder as a run leaves it."""
     statuses: dict[str, int] = {"client/h2": 0}
-    summary = Summary((("sh",), ("sh",)), statuses, "", 6.0, 1 << 27, report)
+    summary = ProgramRunSummary((("sh",), ("sh",)), statuses, "", 6.0, 1 << 27, report)
     write_json(folder / SUMMARY_FILE, msgspec.structs.replace(summary, **ended), indent=1)
     write_completion(folder, Completion("key"), (SUMMARY_FILE,))
     (folder / "figures" / "client").mkdir(parents=True)

@@ -17,10 +17,10 @@ from gradwire.faults import InputFault, MachineFault
 from gradwire.runs import planned, reporting
 from gradwire.runs.planned import PlannedRun
 from gradwire.runs.reporting import computation
-from gradwire.runs.stored import files
+from gradwire.runs.stored import run_files
 from gradwire.runs.stored.explanation import explain
 from gradwire.runs.stored.run_folder import folder_name, runs_of
-from gradwire.runs.stored.stored_run import Speed, StoredRun
+from gradwire.runs.stored.stored_run import RunSpeed, StoredRun
 from gradwire.runs.works import judge_stored
 from gradwire.scenario.loading import Point
 from gradwire.scenario.resolution.compilation import ResolvedPoint
@@ -135,8 +135,8 @@ def test_each_file_is_read_and_hashed_once_however_often_its_parts_are_asked_for
         hashed.append(path.name)
         return hash_of(path)
 
-    hash_of = files._hash_of
-    monkeypatch.setattr(files, "_hash_of", counted)
+    hash_of = run_files._hash_of
+    monkeypatch.setattr(run_files, "_hash_of", counted)
     stored = StoredRun(ran[0].folder, ran[0].point)
     judge_stored(stored, ran[0].point)
     explain(stored)
@@ -148,7 +148,7 @@ def test_each_file_is_read_and_hashed_once_however_often_its_parts_are_asked_for
 
 
 def test_a_runs_speed_is_its_payload_by_the_time_of_the_replay_alone() -> None:
-    speed = Speed(first_byte_s=30.0, replay_s=4.0, payload_bytes=2_000, total_s=60.0)
+    speed = RunSpeed(first_byte_s=30.0, replay_s=4.0, payload_bytes=2_000, total_s=60.0)
     assert speed.payload_bytes_per_s == 500
     assert replace(speed, replay_s=0.5).payload_bytes_per_s == 4_000
     assert replace(speed, replay_s=0.0).payload_bytes_per_s == 0

@@ -11,7 +11,7 @@ import pytest
 import tomli_w
 
 from gradwire.faults import InputFault
-from gradwire.network.shape import Shape
+from gradwire.network.shape import NetworkShape
 from gradwire.network.structures.leaf_spine import MOST_TRUNKS
 from gradwire.network.topology import Topology
 from gradwire.scenario.limits import MOST_PARTS, refuse_long_keys, refuse_too_much
@@ -128,8 +128,8 @@ def test_a_tensor_has_few_axes_and_no_more_parameters_than_any() -> None:
 
 
 def test_a_network_has_no_more_links_between_switches_than_can_be_built() -> None:
-    shape = Shape(1024, 1e9, Topology.LEAF_SPINE, leaves=1024, spines=1024)
+    shape = NetworkShape(1024, 1e9, Topology.LEAF_SPINE, leaves=1024, spines=1024)
     (defect,) = shape.shape_defects()
     assert tells(defect, "fabric.spines = 1024:", "1,048,576 links", f"at most {MOST_TRUNKS:,}")
-    largest = Shape(1024, 1e9, Topology.FAT_TREE, leaves=8, spines=8, pods=16, cores=64)
+    largest = NetworkShape(1024, 1e9, Topology.FAT_TREE, leaves=8, spines=8, pods=16, cores=64)
     assert list(largest.shape_defects()) == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradwire.datatypes.pauses import Held
+from gradwire.datatypes.pauses import HeldBandBytes
 from gradwire.network.fabric import Fabric, Port, Topology
 from gradwire.network.links import LinkSetting
 from gradwire.network.lossless import Lossless
@@ -66,5 +66,5 @@ def test_counts_are_read_by_port_and_class() -> None:
     assert (switch.port, switch.pauses, switch.resumes, switch.paused_ns) == ("s1-eth1", 2, 1, 5000)
     assert (switch.most_bytes, switch.most_headroom_bytes, switch.headroom_bytes) == (700_000, 30_000, 50_000)
     assert (switch.charged_bytes, switch.paused_since_ns, state.now_ns, state.told) == (120, 8000, 9000, 3)
-    assert state.held == (Held(PORTS[5].interface, 1, "s1-eth1", 120),)
+    assert state.held == (HeldBandBytes(PORTS[5].interface, 1, "s1-eth1", 120),)
     assert PORTS[1] == Port("s1", 1)

@@ -10,20 +10,20 @@ from gradwire.topo.netlink.addresses import (
     ADDRESS,
     NEIGHBOUR,
     ROUTE,
-    Neighbours,
+    NeighbourRequests,
     configuring,
     has_ipv6,
     host_requests,
     neighbour_requests,
 )
 from gradwire.topo.netlink.messages import HEADER, Kernel, attribute, attributes, index_of, known_index, request
-from gradwire.topo.netlink.qdiscs import TC_H_ROOT, TC_MESSAGE, Part, can_be_copied, copying, entry, parts, shown
+from gradwire.topo.netlink.qdiscs import TC_H_ROOT, TC_MESSAGE, QdiscEntry, can_be_copied, copying, entry, parts, shown
 
 FABRIC = Fabric(3, 10e9)
-HTB = Part("htb", 0x50000, TC_H_ROOT, attribute(2, struct.pack("=IIIII", 0x30011, 10, 1, 0, 7)), b"")
-LINE = Part("htb", 0x50001, TC_H_ROOT, attribute(1, b"rate"), b"")
-PRIO = Part("prio", 0x10000, 0x50001, b"bands", b"")
-LEAVES = [Part("fq", 0x80030000 + (n << 16), 0x10000 + n, b"turns", b"") for n in (1, 2)]
+HTB = QdiscEntry("htb", 0x50000, TC_H_ROOT, attribute(2, struct.pack("=IIIII", 0x30011, 10, 1, 0, 7)), b"")
+LINE = QdiscEntry("htb", 0x50001, TC_H_ROOT, attribute(1, b"rate"), b"")
+PRIO = QdiscEntry("prio", 0x10000, 0x50001, b"bands", b"")
+LEAVES = [QdiscEntry("fq", 0x80030000 + (n << 16), 0x10000 + n, b"turns", b"") for n in (1, 2)]
 
 
 def words(fabric: Fabric, host: int) -> list[str]:
@@ -41,9 +41,9 @@ def test_every_host_knows_every_other_and_not_itself() -> None:
 
 def test_ipv6_is_asked_for_beside_ipv4_where_programs_may_use_it() -> None:
     both = Fabric(3, 10e9, ipv6=True)
-    of_4 = [each.words for each in configuring(1, FABRIC, 2, Neighbours.of(FABRIC, 2))]
+    of_4 = [each.words for each in configuring(1, FABRIC, 2, NeighbourRequests.of(FABRIC, 2))]
     assert of_4 == words(FABRIC, 1)
-    made = configuring(1, both, 2, Neighbours.of(both, 2), 9000)
+    made = configuring(1, both, 2, NeighbourRequests.of(both, 2), 9000)
     assert [each.words for each in made if "-6" in each.words] == [
         "ip -6 addr add fd00::2/64 dev h2-eth0 nodad noprefixroute",
         "ip -6 route add fd00::/64 dev h2-eth0 rto_min 20s initcwnd 9000",
@@ -61,7 +61,7 @@ def test_ipv6_is_asked_for_beside_ipv4_where_programs_may_use_it() -> None:
 def test_packets_that_are_too_small_for_ipv6_leave_it_out() -> None:
     small = Fabric(3, 10e9, ipv6=True, mtu_bytes=1279)
     assert not has_ipv6(small)
-    assert not any("-6" in each.words for each in configuring(0, small, 2, Neighbours.of(small, 2)))
+    assert not any("-6" in each.words for each in configuring(0, small, 2, NeighbourRequests.of(small, 2)))
     assert has_ipv6(Fabric(3, 10e9, ipv6=True, mtu_bytes=1280))
 
 
@@ -112,7 +112,7 @@ def test_attributes_are_read_as_they_are_written() -> None:
 
 
 def test_what_is_copied_comes_after_what_it_is_below() -> None:
-    requests = copying([*LEAVES, PRIO, HTB], [LINE, Part("prio", 0x10001, 0x10000, b"", b"")], 9, "h2-eth0")
+    requests = copying([*LEAVES, PRIO, HTB], [LINE, QdiscEntry("prio", 0x10001, 0x10000, b"", b"")], 9, "h2-eth0")
     places = [TC_MESSAGE.unpack_from(each.data, HEADER.size) for each in requests]
     assert [(index, handle, parent) for _, index, handle, parent, _ in places] == [
         (9, HTB.handle, TC_H_ROOT),
@@ -131,7 +131,7 @@ def test_htb_is_asked_for_by_its_major_version() -> None:
 
 
 def test_qdiscs_that_the_kernel_describes_in_another_form_are_not_copied() -> None:
-    netem = Part("netem", 0x1000000, 0x10001, b"", b"")
+    netem = QdiscEntry("netem", 0x1000000, 0x10001, b"", b"")
     assert can_be_copied([HTB, PRIO, *LEAVES])
     assert not can_be_copied([HTB, PRIO, netem])
     with pytest.raises(ValueError, match="netem"):
@@ -178,7 +178,9 @@ def test_what_is_shown_is_of_the_interfaces_with_a_name() -> None:
 def test_an_entry_has_the_names_of_tc() -> None:
     basic, queue = attribute(1, struct.pack("=QI", 294, 3)), attribute(3, struct.pack("=IIIII", 2, 500, 1, 4, 9))
     options = attribute(1, struct.pack("=IIIBBBB", 100_000, 30_000, 30_000, 1, 21, 1, 9))
-    red = Part("red", 0x80010000, 0x1010001, options, basic + queue + attribute(4, struct.pack("=IIII", 0, 0, 0, 7)))
+    red = QdiscEntry(
+        "red", 0x80010000, 0x1010001, options, basic + queue + attribute(4, struct.pack("=IIII", 0, 0, 0, 7))
+    )
     assert entry(red, "s1-eth1") == {
         "kind": "red",
         "dev": "s1-eth1",
@@ -193,9 +195,9 @@ def test_an_entry_has_the_names_of_tc() -> None:
         "backlog": 500,
         "qlen": 2,
     }
-    finite = Part("bfifo", 0x80010000, 0x10001, struct.pack("=I", 50_000), basic + queue)
+    finite = QdiscEntry("bfifo", 0x80010000, 0x10001, struct.pack("=I", 50_000), basic + queue)
     assert entry(finite, "s1-eth1")["options"] == {"limit": 50_000}
-    many = Part("fq", 0x80010000, 0x10001, b"", basic + queue + attribute(8, struct.pack("=Q", 2**32 + 3)))
+    many = QdiscEntry("fq", 0x80010000, 0x10001, b"", basic + queue + attribute(8, struct.pack("=Q", 2**32 + 3)))
     assert entry(many, "h1-eth0")["packets"] == 2**32 + 3
 
 

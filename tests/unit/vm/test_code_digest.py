@@ -48,7 +48,7 @@ def test_all_that_runs_in_the_machine_is_found() -> None:
     assert {
         "gradwire.agents.loop",
         "gradwire.agents.capture.recorder",
-        "gradwire.controller.flows",
+        "gradwire.controller.switch_flows",
         "gradwire.topo.tc",
         "gradwire.vm.machine",
         "gradwire.datatypes.plan",

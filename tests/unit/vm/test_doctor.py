@@ -22,8 +22,8 @@ from gradwire.vm.doctor import (
     program_findings,
     wall_findings,
 )
-from gradwire.vm.kernel_death import Cause
-from gradwire.vm.kernel_source import Source, note_content, note_source
+from gradwire.vm.kernel_death import DeathCause
+from gradwire.vm.kernel_source import KernelSource, note_content, note_source
 from gradwire.vm.packages import install_command
 
 
@@ -83,7 +83,7 @@ def test_source_and_tools_are_required_only_while_there_is_no_kernel(monkeypatch
 
 
 def test_a_damaged_kernel_is_no_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    damage = Cause("kernel file", "it has another content", "build it again")
+    damage = DeathCause("kernel file", "it has another content", "build it again")
     monkeypatch.setattr(doctor, "kernel_file_damage", lambda _: damage)
     finding = kernel_finding(tmp_path / "kernel")
     assert (finding.ok, finding.required, finding.detail, finding.mend) == (False, True, damage.what, damage.remedy)
@@ -101,7 +101,7 @@ def test_whether_a_kernels_content_is_noted_is_told(
 
 
 def test_a_damaged_source_is_told_before_it_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = Source(tmp_path / "linux-source-6.12.tar.xz", (6, 12))
+    source = KernelSource(tmp_path / "linux-source-6.12.tar.xz", (6, 12))
     source.tarball.write_text("as it came")
     monkeypatch.setenv("GRADWIRE_CACHE", str(tmp_path))
     monkeypatch.setattr(doctor, "find_source", lambda: source)

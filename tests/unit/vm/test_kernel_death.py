@@ -12,7 +12,7 @@ from gradwire.vm.kernel_death import (
     LAST_WORDS,
     MOST_BOOTS,
     STOPPED,
-    Cause,
+    DeathCause,
     Ending,
     KernelFault,
     Surroundings,
@@ -60,7 +60,7 @@ def ending(console: str = "", returncode: int = 1) -> Ending:
     return Ending(Path("/cache/kernel"), tuple(console.splitlines()), returncode, Path("/dev/shm"), 3072)
 
 
-def cause(console: str = "", returncode: int = 1, surroundings: Surroundings | None = None) -> Cause:
+def cause(console: str = "", returncode: int = 1, surroundings: Surroundings | None = None) -> DeathCause:
     return cause_of(ending(console, returncode), surroundings or Surroundings())
 
 
@@ -185,7 +185,7 @@ def stopped_times(times: int) -> tuple[list[str], Callable[[], int]]:
     def boot() -> int:
         done.append("boot")
         if done.count("boot") <= times:
-            raise KernelFault("ended", Cause(STOPPED, "what", "remedy"))
+            raise KernelFault("ended", DeathCause(STOPPED, "what", "remedy"))
         return 7
 
     return done, boot
@@ -251,7 +251,7 @@ def test_last_words_are_few_and_each_is_there_once() -> None:
 
 
 def test_a_fault_keeps_its_cause_under_another_headline() -> None:
-    fault = KernelFault("it died", Cause("name", "what", "remedy"), ["last"]).under("it does not run")
+    fault = KernelFault("it died", DeathCause("name", "what", "remedy"), ["last"]).under("it does not run")
     assert str(fault) == "it does not run: what\nremedy: remedy\nthe kernel's last words:\nlast"
     assert fault.cause.name == "name"
 

@@ -9,7 +9,7 @@ from gradwire.faults import InputFault, MachineFault
 from gradwire.vm import kernel_source
 from gradwire.vm.kernel_source import (
     CONFIG,
-    Source,
+    KernelSource,
     agent_in,
     agent_sources,
     attach_agent,
@@ -58,7 +58,7 @@ def test_the_variable_overrides_the_source_folder(tmp_path: Path, monkeypatch: p
     tarball = tmp_path / "linux-source-7.2.tar.xz"
     tarball.touch()
     monkeypatch.setenv("GRADWIRE_KERNEL_SOURCE", str(tarball))
-    assert find_source() == Source(tarball, (7, 2))
+    assert find_source() == KernelSource(tarball, (7, 2))
 
 
 @pytest.mark.parametrize("name", ["absent/linux-source-6.12.tar.xz", "linux-6.12.tar.xz", "linux-source-6.1.tar.xz"])
@@ -78,7 +78,7 @@ def test_the_config_digest_follows_options_and_not_comments() -> None:
 
 
 def test_the_kernel_name_follows_the_tarball(tmp_path: Path) -> None:
-    source = Source(tmp_path / "linux-source-6.12.tar.xz", (6, 12))
+    source = KernelSource(tmp_path / "linux-source-6.12.tar.xz", (6, 12))
     source.tarball.write_bytes(b"one")
     first = kernel_name(source, "CONFIG_A=y")
     assert first.startswith("kernel-6.12-")

@@ -8,7 +8,6 @@ import pytest
 
 from gradwire.faults import InputFault, MachineFault, UnfitMachine
 from gradwire.vm import machine
-from gradwire.vm.addresses import FIXED_ADDRESSES, fixed_addresses
 from gradwire.vm.kernel_death import STOPPED, KernelFault
 from gradwire.vm.kernel_source import note_content
 from gradwire.vm.machine import (
@@ -19,6 +18,7 @@ from gradwire.vm.machine import (
     room_for_memory_mb,
     run_virtual,
 )
+from gradwire.vm.memory_addresses import FIXED_ADDRESSES, fixed_addresses
 from tests.shared.parts import in_order
 
 

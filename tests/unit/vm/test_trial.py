@@ -9,7 +9,7 @@ import pytest
 
 from gradwire.faults import MachineFault
 from gradwire.vm import trial
-from gradwire.vm.kernel_death import Cause, KernelFault, Surroundings
+from gradwire.vm.kernel_death import DeathCause, KernelFault, Surroundings
 from gradwire.vm.kernel_source import attach_agent, note_content
 from gradwire.vm.machine import TIME_LIMIT
 from gradwire.vm.trial import ELF_HEADER, ELF_SEGMENT, HEADLINE, X86_64, kernel_file_damage, try_kernel
@@ -80,7 +80,7 @@ def test_a_flipped_bit_is_told_where_the_content_is_noted(kernel: Path) -> None:
 
 
 def test_a_kernel_that_hangs_is_told_to_be_built_anew(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    machine(monkeypatch, KernelFault("ended", Cause(TIME_LIMIT, "what", "give it more")))
+    machine(monkeypatch, KernelFault("ended", DeathCause(TIME_LIMIT, "what", "give it more")))
     with pytest.raises(KernelFault, match=in_order("60 s", "gradwire kernel --force")):
         try_kernel(kernel)
 
@@ -97,7 +97,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, result: int | Exception) -> None:
 def test_what_the_kernel_died_of_is_told_as_what_hits_every_point(
     kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machine(monkeypatch, KernelFault("it died in a point", Cause("name", "what", "remedy")))
+    machine(monkeypatch, KernelFault("it died in a point", DeathCause("name", "what", "remedy")))
     with pytest.raises(KernelFault, match=f"^{HEADLINE}: what\nremedy: remedy$"):
         try_kernel(kernel)
 

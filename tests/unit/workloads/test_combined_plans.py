@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradwire.analysis.fluid.estimate import FluidTimes, estimate
-from gradwire.analysis.fluid.steady import Window
+from gradwire.analysis.fluid.steady import MeasuredIterations
 from gradwire.analysis.job_times import fluid_edges_s, logged_edges_s, measured_times_s, measured_windows
-from gradwire.datatypes.job_plans import plan_of_job
 from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.plan_of_job import plan_of_job
 from gradwire.faults import InternalFault
 from gradwire.network.fabric import Fabric
 from gradwire.workloads.checker import check
@@ -157,9 +157,9 @@ def test_jobs_of_other_speeds_are_measured_only_while_all_run() -> None:
 def test_windows_of_jobs_that_drift_apart_end_with_the_first_to_end() -> None:
     plan = combined([onto("a", transfer(), (0, 2)), onto("b", transfer(), (1, 2))])
     slow, fast = (np.arange(5) * step_s for step_s in (np.float64(2.0), np.float64(1.5)))
-    assert measured_windows(plan, [slow, fast], 1) == [Window(1, 2), Window(2, 2)]
+    assert measured_windows(plan, [slow, fast], 1) == [MeasuredIterations(1, 2), MeasuredIterations(2, 2)]
     # An iteration that is out by less than a hundredth counts.
-    assert measured_windows(plan, [slow, slow + 0.001], 1) == [Window(1, 3), Window(1, 3)]
+    assert measured_windows(plan, [slow, slow + 0.001], 1) == [MeasuredIterations(1, 3), MeasuredIterations(1, 3)]
 
 
 def test_aggregators_and_plans_of_several_jobs_are_not_combined() -> None:

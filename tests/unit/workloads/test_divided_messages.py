@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradwire.analysis.plan_names import Names
+from gradwire.analysis.plan_names import PlanNames
 from gradwire.datatypes.message_parts import carried_chunks, first_parts
 from gradwire.datatypes.plan import Combine, Discipline, OpKind, Plan, Role
 from gradwire.faults import InputFault
@@ -132,7 +132,7 @@ def test_chunks_are_as_before(discipline: Discipline) -> None:
     check(plan)
     assert list(sizes_of(plan).values()) == [[2000, 1000, 500], [500], [2000, 1000, 500], [500]]
     sends = np.flatnonzero(plan.ops.kind == OpKind.SEND)
-    tensors = [Names(plan).tensor(int(send)) for send in sends]
+    tensors = [PlanNames(plan).tensor(int(send)) for send in sends]
     assert tensors.count("layer0/weights") == 6
     assert (carried_chunks(plan)[plan.ops.kind == OpKind.RECV] >= 0).all()
 

@@ -18,7 +18,7 @@ from gradwire.scenario.resolution.compilation import Compiled, compile_point
 from gradwire.workloads.checker import check
 from gradwire.workloads.engines.allreduce_buckets import allreduce_load
 from gradwire.workloads.job import Cluster, Costs
-from gradwire.workloads.stand_in import Load, StandIn
+from gradwire.workloads.stand_in import AllreduceLoad, StandIn
 from tests.shared.examples import examples
 from tests.shared.small_allreduces import one_tensor, plan_of, sent_bytes
 
@@ -153,11 +153,11 @@ def test_what_cannot_be_stood_for_is_refused(changes: list[str], said: str) -> N
 
 
 def test_a_cost_that_neither_cluster_has_stays() -> None:
-    free = Load(1, 1, 0, 0)
-    costs = StandIn(free, Load(2, 2, 0, 0)).costs(Costs(local_bytes_per_s=3.0, aggregation_bytes_per_s=4.0))
+    free = AllreduceLoad(1, 1, 0, 0)
+    costs = StandIn(free, AllreduceLoad(2, 2, 0, 0)).costs(Costs(local_bytes_per_s=3.0, aggregation_bytes_per_s=4.0))
     assert (costs.local_bytes_per_s, costs.aggregation_bytes_per_s) == (3.0, 4.0)
 
 
 def test_a_latency_inside_machines_is_refused() -> None:
     with pytest.raises(InputFault, match=r"costs\.local_latency: "):
-        StandIn(Load(1, 1, 0, 0), Load(2, 2, 0, 0)).costs(Costs(local_latency_s=1e-6))
+        StandIn(AllreduceLoad(1, 1, 0, 0), AllreduceLoad(2, 2, 0, 0)).costs(Costs(local_latency_s=1e-6))

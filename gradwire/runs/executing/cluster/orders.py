@@ -19,7 +19,7 @@ from pathlib import Path
 
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InternalFault
-from gradwire.runs.executing.executor import Ended, Limits
+from gradwire.runs.executing.executor import MachineEnd, MachineLimits
 from gradwire.vm.code_digest import run_digest, sources_digest
 from gradwire.vm.kernel import keep_kernel
 from gradwire.vm.machines import Clock
@@ -117,7 +117,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Order:
+class PointOrder:
     """One point, to be run by whichever worker gets it."""
 
     #: Beginning of the names of its events.
@@ -130,7 +130,7 @@ class Order:
     #: Digests of its plans by the names of their files.
     plans: Mapping[str, str]
     clock: Clock
-    limits: Limits
+    limits: MachineLimits
 
     @property
     def full_name(self) -> str:
@@ -178,7 +178,7 @@ class Done:
     """The point's machine ended by itself."""
 
     worker: str
-    ended: Ended
+    ended: MachineEnd
     #: Versions that it ran with.
     identity: Identity
     kernel: str

@@ -25,14 +25,14 @@ from gradwire.runs.executing.cluster.orders import (
     Failed,
     Identity,
     Lacking,
-    Order,
+    PointOrder,
     Terms,
     Unable,
     Unfit,
     why_not,
 )
 from gradwire.runs.executing.cluster.this_process import cluster_in_this_process
-from gradwire.runs.executing.executor import ElsewhereFault, Ended, Limits, MachineWatcher
+from gradwire.runs.executing.executor import ElsewhereFault, MachineEnd, MachineLimits, MachineWatcher
 from gradwire.runs.planned import PlannedRun
 from gradwire.vm.machines import Clock
 
@@ -93,7 +93,7 @@ class DaskPool:
             if reason := why_not(answer, self._terms.identity):
                 self._roster.refuse(worker, reason)
 
-    def replay(self, planned: PlannedRun, watcher: MachineWatcher, stop: threading.Event) -> Ended:
+    def replay(self, planned: PlannedRun, watcher: MachineWatcher, stop: threading.Event) -> MachineEnd:
         """Has a worker run the point, and puts the files that its machine left into the point's folder."""
         order, files = self._order(planned)
         self._watched[order.name] = (planned, watcher)
@@ -108,7 +108,7 @@ class DaskPool:
             raise MachineFault(done.reason)
         return done.ended
 
-    def _withdraw(self, order: Order) -> None:
+    def _withdraw(self, order: PointOrder) -> None:
         """Tells every worker that the point is not wanted, because it is not known which has it.
 
         Not for longer than WITHDRAWAL_S: a worker that is suspended, or out of reach, hears of it from the scheduler
@@ -124,23 +124,23 @@ class DaskPool:
         except Exception as error:  # noqa: BLE001 (the cluster may be ending, and its machines with it)
             LOG.info("%s is not wanted, and workers do not know that: %s", name, error)
 
-    def _order(self, planned: PlannedRun) -> tuple[Order, dict[str, Path]]:
+    def _order(self, planned: PlannedRun) -> tuple[PointOrder, dict[str, Path]]:
         """The order for a point, and the files of its plans by their digests."""
         task = read_json(planned.folder / TASK_FILE, PointTask)
         digests = {plan.file: planned.plans[plan.label].digest() for plan in task.plans}
         run = planned.point.section.run
-        order = Order(
+        order = PointOrder(
             name=f"{planned.folder.name}-{next(self._numbers)}",
             topic=self._topic,
             terms=self._terms,
             task=(planned.folder / TASK_FILE).read_bytes(),
             plans=digests,
             clock=Clock(planned.clock.name, planned.clock.scale),
-            limits=Limits(run.memory_mb, run.time_limit),
+            limits=MachineLimits(run.memory_mb, run.time_limit),
         )
         return order, {digest: planned.folder / file for file, digest in digests.items()}
 
-    def _done(self, order: Order, files: dict[str, Path], stop: threading.Event) -> Done | Failed:
+    def _done(self, order: PointOrder, files: dict[str, Path], stop: threading.Event) -> Done | Failed:
         """Asks one worker after the other until the point is done. Raises ElsewhereFault if no worker is left,
         MachineFault if `stop` is set."""
         unable: dict[str, str] = {}

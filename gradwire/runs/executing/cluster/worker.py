@@ -27,7 +27,7 @@ from gradwire.runs.executing.cluster.orders import (
     Failed,
     Identity,
     Lacking,
-    Order,
+    PointOrder,
     Terms,
     Unable,
     Unfit,
@@ -35,7 +35,7 @@ from gradwire.runs.executing.cluster.orders import (
     take_kernel,
     take_plan,
 )
-from gradwire.runs.executing.executor import Ended, run_machine
+from gradwire.runs.executing.executor import MachineEnd, run_machine
 from gradwire.vm.byte_code import byte_code_folder
 from gradwire.vm.code_digest import machine_modules
 from gradwire.vm.kernel import kernel_named
@@ -89,7 +89,7 @@ def keep_plan(digest: str, content: bytes, dask_worker: Worker) -> None:
     take_plan(digest, content, Path(dask_worker.local_directory))
 
 
-def carry_out(order: Order) -> Answer:
+def carry_out(order: PointOrder) -> Answer:
     """Runs the point of an order, or says why it does not."""
     worker = get_worker()
     if (objection := examine(order.terms)) is not None:
@@ -107,7 +107,7 @@ def carry_out(order: Order) -> Answer:
         return Unable(worker.address, "its memory is full")
 
 
-def _run(order: Order, worker: Worker, folder: Path, stop: threading.Event) -> Answer:
+def _run(order: PointOrder, worker: Worker, folder: Path, stop: threading.Event) -> Answer:
     """Runs the point in an empty folder. Raises OSError."""
     (folder / TASK_FILE).write_bytes(order.task)
     for file, digest in order.plans.items():
@@ -133,13 +133,13 @@ def _run(order: Order, worker: Worker, folder: Path, stop: threading.Event) -> A
     return _done(order, worker, ended, folder)
 
 
-def _done(order: Order, worker: Worker, ended: Ended, folder: Path) -> Done:
+def _done(order: PointOrder, worker: Worker, ended: MachineEnd, folder: Path) -> Done:
     where = f"{worker.address} on {socket.gethostname()}"
     files = _left_in(folder, order)
     return Done(worker.address, replace(ended, worker=where), Identity.here(), order.terms.kernel, files)
 
 
-def _left_in(folder: Path, order: Order) -> dict[str, bytes]:
+def _left_in(folder: Path, order: PointOrder) -> dict[str, bytes]:
     """All files that a machine made, by path in its folder."""
     brought = {TASK_FILE, *order.plans}
     paths = (path for path in folder.rglob("*") if path.is_file())
@@ -152,13 +152,13 @@ _withdrawn: set[str] = set()
 
 
 def withdraw(order: str) -> None:
-    """Ends the machine of an order (`Order.full_name`) that runs here, and keeps one from booting that arrives
+    """Ends the machine of an order (`PointOrder.full_name`) that runs here, and keeps one from booting that arrives
     later."""
     _withdrawn.add(order)
 
 
 @contextmanager
-def _stop_of(worker: Worker, order: Order) -> Iterator[threading.Event]:
+def _stop_of(worker: Worker, order: PointOrder) -> Iterator[threading.Event]:
     """An event that is set once the result of this task is not wanted any more: the command was interrupted, or is
     gone.
 

@@ -8,11 +8,11 @@ from gradwire.workloads.engines.collectives.allreduces import (
     ring_among,
     whole_ring,
 )
-from gradwire.workloads.engines.collectives.schedule import Order, Row, Schedule
+from gradwire.workloads.engines.collectives.schedule import Row, RowOrder, Schedule
 
 __all__ = [
-    "Order",
     "Row",
+    "RowOrder",
     "Schedule",
     "butterfly",
     "halving_doubling",

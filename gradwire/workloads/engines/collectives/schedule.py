@@ -2,7 +2,7 @@
 
 A schedule says who sends which part to whom, in which step, and what the receiver does with it. One shape serves every
 kind, from an all-reduce to a barrier, among any members. A schedule knows no sizes and no time, so that one serves
-every bucket or call that is alike; `Transfers` (workloads/engines/allreduce_transfers.py) makes the messages of it.
+every bucket or call that is alike; `BucketTransfers` (workloads/engines/allreduce_transfers.py) makes the messages of it.
 
 A `Promise` says whose contributions a part has, and who receives it. The plan's checker holds schedules to it.
 """
@@ -124,7 +124,7 @@ Row = tuple[int, int, int, int, int, int, int]
 
 
 @dataclass(frozen=True)
-class Order:
+class RowOrder:
     """The order of rows at their ranks, as indices of rows."""
 
     #: Pairs, shape (n, 2): a row's send passes on what has come by the arrival of the other row, which is of the same
@@ -141,7 +141,7 @@ class Order:
     last_row: Int64
     last_is_send: npt.NDArray[np.bool_]
 
-    def repeated(self, copies: int) -> Order:
+    def repeated(self, copies: int) -> RowOrder:
         """The order of as many copies, which know nothing of one another; row i becomes rows i * copies and
         following."""
 
@@ -150,7 +150,7 @@ class Order:
             spread: Int64 = (rows[:, None] * copies + shifts).reshape(-1, *rows.shape[1:])
             return spread
 
-        return Order(
+        return RowOrder(
             of(self.passed_on),
             of(self.starting),
             of(self.exchanged),
@@ -290,7 +290,7 @@ class Schedule:
         return replace(self, ranks=ranks, rows=rows, origin=(self, 1))
 
     @cached_property
-    def order(self) -> Order:
+    def order(self) -> RowOrder:
         """Returns the order of the rows at their ranks."""
         if self.origin is not None:
             whole, copies = self.origin
@@ -309,7 +309,7 @@ class _Ordering:
         self._passed: dict[int, list[int]] = {}
         self._exchanged: dict[int, list[int]] = {}
 
-    def of(self, numbered: Int64) -> Order:
+    def of(self, numbered: Int64) -> RowOrder:
         """The order of rows."""
         rows = numbered.tolist()
         by_step = np.argsort(numbered[:, 3], kind="stable").tolist()
@@ -322,7 +322,7 @@ class _Ordering:
                 self._arrive(i, rows, sent)
         count = len(rows)
         ends = [end for of_part in self._open.values() for end in of_part]
-        return Order(
+        return RowOrder(
             _pairs(self._passed),
             np.array([i for i in range(count) if not self._passed[i]], np.int64),
             _pairs(self._exchanged),

@@ -17,7 +17,7 @@ from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.collectives.allreduces import NONE, parents, second_parents
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.chooser import NVLS_TREE, PAT, RING
-from gradwire.workloads.engines.nccl.duration import WIRE, Call
+from gradwire.workloads.engines.nccl.duration import WIRE, CallFacts
 
 MOST_OPS = 400_000
 """Larger plans take minutes to build and to replay."""
@@ -30,12 +30,12 @@ STREAMS = 61
 which shares no factor with the number of GPUs: the messages of one rank take all of them."""
 
 
-def steps_of(call: Call) -> int:
+def steps_of(call: CallFacts) -> int:
     """Steps of a ring's loop."""
     return (2 if call.kind is Collective.ALL_REDUCE else 1) * (call.comm.ranks - 1)
 
 
-def ops_of(call: Call) -> int:
+def ops_of(call: CallFacts) -> int:
     """About how many ops the plan of a call has."""
     channels, loops = round(call.channels_of_a_nic), call.pieces.loops
     if _is_chain(call):
@@ -46,18 +46,18 @@ def ops_of(call: Call) -> int:
     return (10 if call.by_lines else 6) * channels * loops * ranks
 
 
-def has_plan(call: Call) -> bool:
+def has_plan(call: CallFacts) -> bool:
     """Returns whether a call can be compiled to a plan: there are plans of rings, chains and trees between machines."""
     return call.comm.machines > 1 and call.algorithm is not PAT
 
 
-def _is_chain(call: Call) -> bool:
+def _is_chain(call: CallFacts) -> bool:
     """Returns whether a call's ring is open: that of a broadcast, and that of a reduction, which is the same
     backwards."""
     return call.algorithm is RING and call.kind in (Collective.BROADCAST, Collective.REDUCE)
 
 
-def compile_call(call: Call) -> Plan:
+def compile_call(call: CallFacts) -> Plan:
     """The plan of a call. Raises InputFault where there is none, or it is too large."""
     if not has_plan(call) or ops_of(call) > MOST_OPS:
         raise InputFault(
@@ -96,7 +96,7 @@ class _Come:
 
 
 class _CallPlan:
-    def __init__(self, call: Call, gpus: int) -> None:
+    def __init__(self, call: CallFacts, gpus: int) -> None:
         self.call, self.gpus = call, gpus
         self.ranks = call.comm.machines * gpus
         self.builder = PlanBuilder(f"{call.kind.value} by {call.algorithm.value}")
@@ -190,7 +190,7 @@ class _CallPlan:
 
 
 class _RingPlan(_CallPlan):
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: CallFacts) -> None:
         super().__init__(call, call.comm.gpus)
 
     def _add(self, channel: int) -> None:
@@ -219,7 +219,7 @@ class _RingPlan(_CallPlan):
 class _ChainPlan(_CallPlan):
     """The plan of a chain from the first GPU to the last."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: CallFacts) -> None:
         super().__init__(call, call.comm.gpus)
 
     def _add(self, channel: int) -> None:
@@ -236,7 +236,7 @@ class _ChainPlan(_CallPlan):
 class _TreePlan(_CallPlan):
     """A tree of machines; inside, a chain of GPUs, or NVLS, which is one rank a machine."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: CallFacts) -> None:
         super().__init__(call, 1 if call.algorithm is NVLS_TREE else call.comm.gpus)
 
     def _above(self, channel: int) -> list[int]:

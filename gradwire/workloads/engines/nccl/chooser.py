@@ -13,25 +13,25 @@ from functools import cached_property
 
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.collectives.schedule import Collective
+from gradwire.workloads.engines.nccl.efa_plugin import Plugin
 from gradwire.workloads.engines.nccl.environment import FUNCTIONS, Environment
-from gradwire.workloads.engines.nccl.plugin import Plugin
-from gradwire.workloads.engines.nccl.search import Found, Machine, Searched, search
+from gradwire.workloads.engines.nccl.search import ChannelSearch, FoundChannels, GpuMachine, search
 from gradwire.workloads.engines.nccl.tables import (
     TABLES,
     TREE_CORRECTION,
-    Algorithm,
     Gpu,
+    HopKind,
+    NcclAlgorithm,
     Protocol,
     Tables,
     Version,
-    Way,
     name_of,
 )
 
 KINDS = tuple(FUNCTIONS.values())
 """Collectives that NCCL chooses algorithms for. An all-to-all is made of sends and receives."""
 SHARED = (Collective.ALL_GATHER, Collective.REDUCE_SCATTER)
-TREE, RING, NVLS, NVLS_TREE, PAT = Algorithm
+TREE, RING, NVLS, NVLS_TREE, PAT = NcclAlgorithm
 LL, LL128, SIMPLE = Protocol
 NET_OVERHEAD_US = {False: 1.0, True: 2.0}
 """`getNetOverhead`: of Intel's processors, and of AMD's."""
@@ -43,7 +43,7 @@ MAX_NVLS_GPUS = 32
 class Estimate:
     """NCCL's estimate of an algorithm with a protocol, for any size."""
 
-    algorithm: Algorithm
+    algorithm: NcclAlgorithm
     protocol: Protocol
     latency_us: float
     #: Bytes of the call over time: the bandwidth of the algorithm, in GB/s.
@@ -54,7 +54,7 @@ class Estimate:
 class Choice:
     """NCCL's choice for a call, and the time that it expects."""
 
-    algorithm: Algorithm
+    algorithm: NcclAlgorithm
     protocol: Protocol
     expected_us: float
 
@@ -64,14 +64,14 @@ class Communicator:
     """Machines that are alike and all of whose GPUs take part, with a version of NCCL and its environment."""
 
     version: Version
-    machine: Machine
+    machine: GpuMachine
     machines: int
     environment: Environment
     #: The plugin by which NCCL reaches the network, where it has a say.
     plugin: Plugin | None = None
 
     @cached_property
-    def searched(self) -> Searched:
+    def searched(self) -> ChannelSearch:
         """Returns the result of the topology search. Raises InputFault."""
         return search(self.version, self.machine, self.machines, self.environment.channels)
 
@@ -95,22 +95,22 @@ class Communicator:
         """Column of tables by machines: one, two, more."""
         return min(self.machines, 3) - 1
 
-    def found(self, algorithm: Algorithm) -> Found:
+    def found(self, algorithm: NcclAlgorithm) -> FoundChannels:
         """The channels of an algorithm."""
         if algorithm is RING:
             return self.searched.ring
         return self.searched.nvls if algorithm in (NVLS, NVLS_TREE) else self.searched.tree
 
     @property
-    def way_inside(self) -> Way:
+    def way_inside(self) -> HopKind:
         """Returns the kind of link of hops inside a machine; PCI also if a machine has one GPU (`typeIntra`)."""
-        return Way.NVLINK if self.machine.links and self.gpus > 1 else Way.PCI
+        return HopKind.NVLINK if self.machine.links and self.gpus > 1 else HopKind.PCI
 
 
-def available(comm: Communicator, kind: Collective) -> Iterator[tuple[Algorithm, Protocol]]:
+def available(comm: Communicator, kind: Collective) -> Iterator[tuple[NcclAlgorithm, Protocol]]:
     """Algorithms and protocols that NCCL has for a collective on these machines, before the environment's say."""
     several, version = comm.machines > 1, comm.version
-    for algorithm in Algorithm:
+    for algorithm in NcclAlgorithm:
         if algorithm is TREE and kind is not Collective.ALL_REDUCE:
             continue
         if algorithm in (NVLS, NVLS_TREE):
@@ -140,7 +140,7 @@ def ll128_by_default(comm: Communicator) -> bool:
     return machine.gpu < Gpu.BLACKWELL or comm.version >= (2, 25)
 
 
-def bandwidth_gb_per_s(comm: Communicator, kind: Collective, algorithm: Algorithm, protocol: Protocol) -> float:
+def bandwidth_gb_per_s(comm: Communicator, kind: Collective, algorithm: NcclAlgorithm, protocol: Protocol) -> float:
     """Returns the bandwidth that NCCL expects of an algorithm and a protocol: bytes of the call over time, in GB/s."""
     bus = _bus_gb_per_s(comm, kind, algorithm, protocol)
     if algorithm is RING:
@@ -158,7 +158,7 @@ def _ring_steps(comm: Communicator, kind: Collective) -> int:
     return comm.ranks - 1 if kind in SHARED else comm.ranks
 
 
-def _channel_gb_per_s(comm: Communicator, kind: Collective, algorithm: Algorithm) -> float:
+def _channel_gb_per_s(comm: Communicator, kind: Collective, algorithm: NcclAlgorithm) -> float:
     """The rate of a channel that the formulas begin with."""
     graph, version = comm.found(algorithm), comm.version
     if version >= (2, 19) and algorithm is NVLS:
@@ -170,7 +170,7 @@ def _channel_gb_per_s(comm: Communicator, kind: Collective, algorithm: Algorithm
     return graph.inside if comm.machines <= 2 else graph.between
 
 
-def _bus_gb_per_s(comm: Communicator, kind: Collective, algorithm: Algorithm, protocol: Protocol) -> float:
+def _bus_gb_per_s(comm: Communicator, kind: Collective, algorithm: NcclAlgorithm, protocol: Protocol) -> float:
     graph, tables, gpu, column = comm.found(algorithm), comm.tables, comm.machine.gpu, comm.size_class
     bus = graph.channels * _channel_gb_per_s(comm, kind, algorithm)
     if algorithm is RING:
@@ -206,14 +206,14 @@ def _ring_ll_share(comm: Communicator, kind: Collective) -> float:
     return 1 / 4 if comm.machines > 1 or kind in (Collective.ALL_REDUCE, Collective.REDUCE) else 1 / 3
 
 
-def latency_us(comm: Communicator, kind: Collective, algorithm: Algorithm, protocol: Protocol) -> float:
+def latency_us(comm: Communicator, kind: Collective, algorithm: NcclAlgorithm, protocol: Protocol) -> float:
     """Returns the time that NCCL expects of a call of no bytes, in microseconds."""
     column = list(Protocol).index(protocol)
     hops, version = comm.tables.hop_latency, comm.version
     base = comm.tables.base_latency[algorithm][column]
     inside = hops[comm.way_inside][algorithm][column]
     alone = version >= (2, 23) and comm.gpus == 1
-    between = hops[Way.NET][TREE if alone else algorithm][column]
+    between = hops[HopKind.NET][TREE if alone else algorithm][column]
     if comm.plugin and (version, algorithm) != ((2, 18), NVLS_TREE):
         # With Simple, once more for the flush (`latencyInter`).
         between += comm.plugin.latency_us * (2 if protocol is SIMPLE else 1)
@@ -233,7 +233,7 @@ def _ring_latency_us(comm: Communicator, kind: Collective, protocol: Protocol, i
     several, machines, steps = comm.machines > 1, comm.machines, _ring_steps(comm, kind)
     if kind in (Collective.BROADCAST, Collective.REDUCE):
         column = list(Protocol).index(protocol)
-        way = Way.NET if several else comm.way_inside
+        way = HopKind.NET if several else comm.way_inside
         if comm.searched.same_order:
             return comm.tables.hop_latency[way][RING][column]
         return steps * comm.tables.hop_latency[way][TREE if protocol is SIMPLE else RING][column]
@@ -275,7 +275,7 @@ def estimates(comm: Communicator, kind: Collective) -> list[Estimate]:
     protocols = comm.environment.protocols_for(kind)
     default = (LL, LL128, SIMPLE) if ll128_by_default(comm) else (LL, SIMPLE)
 
-    def weighed(allowed: frozenset[Algorithm] | None, protocols: frozenset[Protocol] | None) -> list[Estimate]:
+    def weighed(allowed: frozenset[NcclAlgorithm] | None, protocols: frozenset[Protocol] | None) -> list[Estimate]:
         return [
             Estimate(
                 algorithm,
@@ -323,7 +323,7 @@ def choose(comm: Communicator, kind: Collective, size_bytes: int) -> Choice:
 
 def tuned_pair(
     comm: Communicator, kind: Collective, size_bytes: int, weighed: Sequence[Estimate]
-) -> tuple[Algorithm, Protocol] | None:
+) -> tuple[NcclAlgorithm, Protocol] | None:
     """Returns the choice of the plugin's tuner among NCCL's estimates; None if it leaves the choice to NCCL."""
     if comm.plugin is None:
         return None

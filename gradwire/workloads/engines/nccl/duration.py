@@ -37,7 +37,7 @@ from gradwire.workloads.engines.nccl.chooser import (
 )
 from gradwire.workloads.engines.nccl.pieces import Pieces
 from gradwire.workloads.engines.nccl.search import PCI_GB_PER_S
-from gradwire.workloads.engines.nccl.tables import TABLES, Algorithm, Protocol, Way
+from gradwire.workloads.engines.nccl.tables import TABLES, HopKind, NcclAlgorithm, Protocol
 
 HOPS = TABLES[(2, 27)].hop_latency
 """Latencies of hops, of the newest version whichever is asked for: versions 2.19 to 2.22 count a tree's chunk with them,
@@ -68,7 +68,7 @@ ALIKE_LOOPS = 3
 
 
 @dataclass(frozen=True)
-class Network:
+class MachineNetwork:
     """The network between machines, and the hosts' part in it."""
 
     #: Payload that a NIC carries each way, in bytes per second.
@@ -86,18 +86,18 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Call:
+class CallFacts:
     """A call with all that its duration follows from. Rates are of data per channel, in bytes per second."""
 
     comm: Communicator
-    network: Network
+    network: MachineNetwork
     kind: Collective
     choice: Choice
     pieces: Pieces
     size_bytes: int
 
     @property
-    def algorithm(self) -> Algorithm:
+    def algorithm(self) -> NcclAlgorithm:
         """Returns the algorithm that NCCL chose."""
         return self.choice.algorithm
 
@@ -131,7 +131,7 @@ class Call:
     @property
     def crossing_s(self) -> float:
         """Latency of a hop between machines."""
-        return self._latency_s(Way.NET) + self.network.crossing_s + self.sockets_s + self.staged_s
+        return self._latency_s(HopKind.NET) + self.network.crossing_s + self.sockets_s + self.staged_s
 
     @property
     def sockets_s(self) -> float:
@@ -177,7 +177,7 @@ class Call:
         base_s = BASE[self.algorithm][list(Protocol).index(self.protocol)] / 1e6
         if self.algorithm is not NVLS_TREE:
             return base_s
-        return base_s + self._latency_s(Way.NVLINK) + self.nvls_s(self.size_bytes / self.pieces.loops)
+        return base_s + self._latency_s(HopKind.NVLINK) + self.nvls_s(self.size_bytes / self.pieces.loops)
 
     def nvls_s(self, data: float) -> float:
         """Returns the seconds that NVLS takes to add and copy so much data: a GPU's links carry each head's, and twice
@@ -186,7 +186,7 @@ class Call:
         links = self.comm.machine.inside_gb_per_s(self.comm.tables) * 1e9
         return data / (heads * links / (heads + 1) * NVLS_SHARE)
 
-    def _latency_s(self, way: Way) -> float:
+    def _latency_s(self, way: HopKind) -> float:
         return HOPS[way][self.algorithm][list(Protocol).index(self.protocol)] / 1e6
 
     @property
@@ -228,7 +228,7 @@ class Call:
         return messages * bursts * self.channels_of_a_nic * self.network.burst_s
 
 
-def duration_s(call: Call) -> float:
+def duration_s(call: CallFacts) -> float:
     """Returns the seconds that a call takes, from its launch to its last byte at the last GPU."""
     if call.comm.machines == 1:
         return call.choice.expected_us / 1e6
@@ -239,7 +239,7 @@ def duration_s(call: Call) -> float:
     return call.apart_s + (_tree_s(call) if call.algorithm is TREE else _nvls_tree_s(call))
 
 
-def _around(call: Call) -> float:
+def _around(call: CallFacts) -> float:
     """A ring in which each GPU sends and receives in each step.
 
     Machines are alike, so that the GPUs of one stand for those of all: what comes to its first one is what leaves its
@@ -280,7 +280,7 @@ def _around(call: Call) -> float:
     return ends[-1] + further
 
 
-def _along(call: Call) -> float:
+def _along(call: CallFacts) -> float:
     """A broadcast or a reduction along a chain through all GPUs."""
     comm, pieces = call.comm, call.pieces
     chunk = call.size_bytes / (pieces.channels * pieces.loops)
@@ -320,7 +320,7 @@ def tree_shape(machines: int) -> TreeShape:
     return TreeShape(deepest, climb, max(load))
 
 
-def _tree_s(call: Call) -> float:
+def _tree_s(call: CallFacts) -> float:
     comm, data = call.comm, call.data_of_a_piece
     shape, loops = tree_shape(comm.machines), max(1, call.pieces.loops)
     crossing_s, inside_s = max(data / call.between, call.bursts_s(1, data)), data / call.inside
@@ -331,17 +331,17 @@ def _tree_s(call: Call) -> float:
     return 2 * up_s + (loops - 1) * each_s
 
 
-def _nvls_tree_s(call: Call) -> float:
+def _nvls_tree_s(call: CallFacts) -> float:
     shape, loops = tree_shape(call.comm.machines), max(1, call.pieces.loops)
     crossing_s = max(call.data_of_a_piece / call.between, call.bursts_s(1, call.data_of_a_piece))
     each_s = max(shape.load * crossing_s, call.nvls_s(call.size_bytes / loops), call.refilled_s(crossing_s))
     return 2 * (shape.depth * call.crossing_s + shape.climb * crossing_s) + (loops - 1) * each_s
 
 
-def _pat_s(call: Call) -> float:
+def _pat_s(call: CallFacts) -> float:
     comm = call.comm
     steps = (comm.machines - 1).bit_length()
     latency_s = (8 + 2.8 * comm.ranks) / 1e6 + steps * (call.network.crossing_s + call.sockets_s)
-    latency_s += steps * HOPS[Way.NET][TREE][2] / 3.5 / 1e6
+    latency_s += steps * HOPS[HopKind.NET][TREE][2] / 3.5 / 1e6
     received = call.size_bytes * (comm.ranks - 1) / comm.ranks
     return latency_s + received / (call.nic_payload * comm.machine.nics)

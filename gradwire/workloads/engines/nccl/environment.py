@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.collectives.schedule import Collective
-from gradwire.workloads.engines.nccl.tables import Algorithm, Protocol, Version, name_of
+from gradwire.workloads.engines.nccl.tables import NcclAlgorithm, Protocol, Version, name_of
 
 FUNCTIONS = {
     "broadcast": Collective.BROADCAST,
@@ -56,9 +56,9 @@ class Environment:
     #: Variables that have no effect on a collective.
     without_effect: tuple[str, ...] = field(default=())
 
-    def algorithms_for(self, kind: Collective) -> frozenset[Algorithm] | None:
+    def algorithms_for(self, kind: Collective) -> frozenset[NcclAlgorithm] | None:
         """The algorithms that NCCL_ALGO names, or None if it is not set. Raises InputFault."""
-        names = {algorithm.value.lower(): algorithm for algorithm in Algorithm}
+        names = {algorithm.value.lower(): algorithm for algorithm in NcclAlgorithm}
         allowed = _named(self.algorithms, "NCCL_ALGO", kind, (*names, *COLLNET), self.version)
         return None if allowed is None else frozenset(names[name] for name in allowed if name in names)
 

@@ -12,7 +12,7 @@ from gradwire.faults import InputFault
 from gradwire.workloads.engines.collectives.choice import Layout
 from gradwire.workloads.engines.nccl.chooser import Communicator
 from gradwire.workloads.engines.nccl.environment import Environment, environment_of
-from gradwire.workloads.engines.nccl.search import LINKS, MAX_GPUS, Machine
+from gradwire.workloads.engines.nccl.search import LINKS, MAX_GPUS, GpuMachine
 from gradwire.workloads.engines.nccl.tables import Gpu, Version, version_of
 from gradwire.workloads.fields import InWords, RateBps
 from gradwire.workloads.job import Job
@@ -137,7 +137,7 @@ class Setup:
                 f"strategy.options: '{NCCL}' is for groups with as many members on every machine, {MAX_GPUS} at most"
             )
         gpus = layout.members // machines
-        machine = Machine(
+        machine = GpuMachine(
             gpus=gpus,
             gpu=self.gpu,
             # Of a machine's NICs, those of the members.

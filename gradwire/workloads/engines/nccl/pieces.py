@@ -25,7 +25,7 @@ from gradwire.workloads.engines.nccl.chooser import (
     estimates,
     tuned_pair,
 )
-from gradwire.workloads.engines.nccl.tables import Algorithm, Protocol
+from gradwire.workloads.engines.nccl.tables import NcclAlgorithm, Protocol
 
 STEPS = 8
 """`NCCL_STEPS`: slots of the buffer of a connection."""
@@ -60,7 +60,9 @@ class Pieces:
     slots: int = STEPS
 
 
-def divide(comm: Communicator, kind: Collective, algorithm: Algorithm, protocol: Protocol, size_bytes: int) -> Pieces:
+def divide(
+    comm: Communicator, kind: Collective, algorithm: NcclAlgorithm, protocol: Protocol, size_bytes: int
+) -> Pieces:
     """Returns the division of a call into pieces; size_bytes as `chooser.choose` has it."""
     channels = _tuned_channels(comm, kind, algorithm, protocol, size_bytes) or _channels(
         comm, algorithm, protocol, size_bytes
@@ -82,7 +84,7 @@ def divide(comm: Communicator, kind: Collective, algorithm: Algorithm, protocol:
     return Pieces(channels, chunk, -(-chunk // slices), loops, STEPS // steps[1])
 
 
-def _threads(comm: Communicator, algorithm: Algorithm, protocol: Protocol) -> int:
+def _threads(comm: Communicator, algorithm: NcclAlgorithm, protocol: Protocol) -> int:
     ring = comm.searched.ring
     if algorithm in (NVLS, NVLS_TREE, PAT):
         return 640
@@ -90,7 +92,7 @@ def _threads(comm: Communicator, algorithm: Algorithm, protocol: Protocol) -> in
     return 256 if slow else MOST_THREADS[protocol]
 
 
-def _channels(comm: Communicator, algorithm: Algorithm, protocol: Protocol, size_bytes: int) -> int:
+def _channels(comm: Communicator, algorithm: NcclAlgorithm, protocol: Protocol, size_bytes: int) -> int:
     """Channels at most: small calls have fewer."""
     if algorithm in (NVLS, NVLS_TREE):
         return comm.searched.nvls_channels
@@ -100,7 +102,7 @@ def _channels(comm: Communicator, algorithm: Algorithm, protocol: Protocol, size
 
 
 def _tuned_channels(
-    comm: Communicator, kind: Collective, algorithm: Algorithm, protocol: Protocol, size_bytes: int
+    comm: Communicator, kind: Collective, algorithm: NcclAlgorithm, protocol: Protocol, size_bytes: int
 ) -> int | None:
     """Channels that the plugin's tuner sets, where it has chosen Tree with LL128."""
     if comm.plugin is None or (algorithm, protocol) != (TREE, LL128):
@@ -123,21 +125,21 @@ def _shares(comm: Communicator, kind: Collective, most: int, size_bytes: int) ->
     return used, max(1, min(size_bytes, max(per_channel, -(-cells // used)) * CELL_BYTES * whole))
 
 
-def _chunks_of_a_loop(comm: Communicator, kind: Collective, algorithm: Algorithm) -> int:
+def _chunks_of_a_loop(comm: Communicator, kind: Collective, algorithm: NcclAlgorithm) -> int:
     """`nchunksPerLoop`."""
     if algorithm is RING:
         return comm.ranks if kind is Collective.ALL_REDUCE or kind in SHARED else 1
     return comm.searched.nvls.channels if algorithm in (NVLS, NVLS_TREE) else 1
 
 
-def _chunk_steps(kind: Collective, algorithm: Algorithm, protocol: Protocol) -> tuple[int, int]:
+def _chunk_steps(kind: Collective, algorithm: NcclAlgorithm, protocol: Protocol) -> tuple[int, int]:
     """Slots of the buffer that a chunk takes, and a slice."""
     ring = algorithm is RING and protocol is SIMPLE
     return (4, 2) if ring and (kind is Collective.ALL_REDUCE or kind in SHARED) else (1, 1)
 
 
 def _chunk(
-    comm: Communicator, kind: Collective, algorithm: Algorithm, protocol: Protocol, size_bytes: int, channels: int
+    comm: Communicator, kind: Collective, algorithm: NcclAlgorithm, protocol: Protocol, size_bytes: int, channels: int
 ) -> int:
     """Bytes of data of a chunk of a call that is large enough."""
     buffer_bytes = BUFFER_BYTES[protocol]

@@ -49,10 +49,10 @@ from gradwire.workloads.engines.nccl.chooser import (
     bandwidth_gb_per_s,
     choose,
 )
-from gradwire.workloads.engines.nccl.duration import BASE, WIRE, Call, Network
+from gradwire.workloads.engines.nccl.duration import BASE, WIRE, CallFacts, MachineNetwork
 from gradwire.workloads.engines.nccl.options import Setup
 from gradwire.workloads.engines.nccl.pieces import divide
-from gradwire.workloads.engines.nccl.tables import Algorithm, Protocol
+from gradwire.workloads.engines.nccl.tables import NcclAlgorithm, Protocol
 from gradwire.workloads.units import size_text
 
 FIRST_CHANNEL, CHANNELS_OF_ALGORITHM = 128, 128
@@ -67,7 +67,7 @@ class _Shape:
     kind: Collective
     machines: tuple[int, ...]
     root: int
-    algorithm: Algorithm
+    algorithm: NcclAlgorithm
     #: Channels, of which each may be several of NCCL's, and what each goes through.
     lines: int
     loops: int
@@ -96,7 +96,7 @@ def nccl_call(setup: Setup, kind: Collective, layout: Layout, root: int, size_by
     whole = size_bytes * layout.members if kind in PER_MEMBER else size_bytes
     choice = choose(comm, kind, whole)
     pieces = divide(comm, kind, choice.algorithm, choice.protocol, whole)
-    call = Call(comm, Network(setup.nic_bytes_per_s, setup.message_latency_s), kind, choice, pieces, whole)
+    call = CallFacts(comm, MachineNetwork(setup.nic_bytes_per_s, setup.message_latency_s), kind, choice, pieces, whole)
     shape, bundle, joined = _shape(call, layout, root, setup.most_messages)
     words = (
         f"{choice.algorithm.value}, {choice.protocol.value}, {_count(pieces.channels, 'channel')}, chunks of "
@@ -118,7 +118,7 @@ def _alone() -> Schedule:
     return schedule_of(1, 1, ())
 
 
-def _hops(setup: Setup, call: Call, bundle: int) -> Hops:
+def _hops(setup: Setup, call: CallFacts, bundle: int) -> Hops:
     """Returns the rates and latencies of a call's messages."""
     comm, choice, wire = call.comm, call.choice, WIRE[call.protocol]
     inside_s = call.hop_s
@@ -137,7 +137,7 @@ def _hops(setup: Setup, call: Call, bundle: int) -> Hops:
     )
 
 
-def _nvls_egress(call: Call) -> float:
+def _nvls_egress(call: CallFacts) -> float:
     """The rate at which GPUs' messages to heads and back take as long as NVLS does."""
     gpus = call.comm.gpus
     rounds = 2 if call.kind is Collective.ALL_REDUCE else 1
@@ -148,7 +148,7 @@ def _nvls_egress(call: Call) -> float:
     return sent / expected_s
 
 
-def _shape(call: Call, layout: Layout, root: int, most: int) -> tuple[_Shape, int, int]:
+def _shape(call: CallFacts, layout: Layout, root: int, most: int) -> tuple[_Shape, int, int]:
     """The shape, how many channels are one in it, and how many chunks. Channels of one NIC carry in the same time, joined, what they
     carry side by side."""
     pieces, algorithm = call.pieces, call.algorithm
@@ -193,7 +193,7 @@ def _untimed(shape: _Shape) -> Schedule:
     around = shape.algorithm is RING and shape.kind not in OPEN_RINGS
     base = channelled_ring(shape.kind, shape.machines, shape.lines) if around else _BASES[shape.algorithm](shape)
     lines = np.zeros(len(base.rows), np.int64) if base.channel is None else base.channel
-    first = FIRST_CHANNEL + CHANNELS_OF_ALGORITHM * list(Algorithm).index(shape.algorithm)
+    first = FIRST_CHANNEL + CHANNELS_OF_ALGORITHM * list(NcclAlgorithm).index(shape.algorithm)
     pieces = shape.loops * shape.slices
     whole = replace(base, channel=first + lines).segmented(pieces)
     rows = whole.rows.copy()

@@ -26,7 +26,7 @@ MAX_NICS = 64
 
 
 @dataclass(frozen=True)
-class Machine:
+class GpuMachine:
     """One of several machines that are alike."""
 
     gpus: int
@@ -63,7 +63,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundChannels:
     """The result of a search: channels, and the rate of each inside machines and between them, in GB/s."""
 
     channels: int
@@ -76,17 +76,17 @@ class Found:
         return self.channels * self.between
 
 
-NOTHING = Found(0, 0.0, 0.0)
+NOTHING = FoundChannels(0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
-class Searched:
+class ChannelSearch:
     """The results of the search for each kind of algorithm, and the most channels that a call has."""
 
-    ring: Found
-    tree: Found
+    ring: FoundChannels
+    tree: FoundChannels
     #: `NOTHING` where NVLS is not available.
-    nvls: Found
+    nvls: FoundChannels
     #: Channels of rings and trees (`comm->nChannels`, `collChannels` of 2.20 and 2.21).
     channels: int
     #: Channels that the plateau of a ring is counted with (`comm->nChannels`).
@@ -99,7 +99,7 @@ class Searched:
 class _Search:
     """The search of one machine, with its links as sums."""
 
-    def __init__(self, version: Version, machine: Machine, machines: int) -> None:
+    def __init__(self, version: Version, machine: GpuMachine, machines: int) -> None:
         self.tables = TABLES[version]
         self.machine = machine
         self.several = machines > 1
@@ -134,34 +134,34 @@ class _Search:
                 return index
         return len(self.speeds) - 1
 
-    def goes_on(self, index: int, best: Found) -> bool:
+    def goes_on(self, index: int, best: FoundChannels) -> bool:
         """Returns whether the rate after that of `index` is tried."""
         return index + 1 < len(self.speeds) and (
             best.channels == 0 or self.speeds[index + 1] / best.between > SLOWEST_SHARE
         )
 
-    def doubled(self, graph: Found, most: int) -> Found:
+    def doubled(self, graph: FoundChannels, most: int) -> FoundChannels:
         """Fast channels are divided in two (`ncclTopoDupChannels`)."""
         enough = self.machine.gpu > Gpu.AMPERE and graph.inside < 50.0 and graph.channels > 4
         if graph.channels == 0 or graph.inside < 25.0 or enough:
             return graph
         channels = min(2 * graph.channels, most)
         share = -(-channels // graph.channels)
-        return Found(channels, graph.inside / share, graph.between / share)
+        return FoundChannels(channels, graph.inside / share, graph.between / share)
 
 
 SLOWEST_SHARE = 0.49
 """The search ends at rates of less than this share of the best one's."""
 
 
-def _ring(search: _Search) -> Found:
+def _ring(search: _Search) -> FoundChannels:
     most = search.tables.max_channels // 2
     index, best = search.first(1, ring=True), NOTHING
     while True:
         speed = search.speeds[index]
         channels = search.fitting(speed, most)
         if channels * speed > best.total_between + ROUNDING:
-            best = Found(channels, speed, speed)
+            best = FoundChannels(channels, speed, speed)
         if channels == most or best.total_between >= search.inside or not search.goes_on(index, best):
             break
         index += 1
@@ -169,18 +169,18 @@ def _ring(search: _Search) -> Found:
     for speed in reversed(search.speeds):
         channels = search.fitting(speed, most)
         if speed > best.between and channels >= best.channels and channels * speed > best.total_between + ROUNDING:
-            best = Found(channels, speed, speed)
-    return best if best.channels else Found(1, 0.1, 0.1)
+            best = FoundChannels(channels, speed, speed)
+    return best if best.channels else FoundChannels(1, 0.1, 0.1)
 
 
-def _tree(search: _Search, channels: int) -> Found:
+def _tree(search: _Search, channels: int) -> FoundChannels:
     """Trees have as many channels as rings, and inside a machine a faster rate where its links allow."""
     index = search.first(channels, ring=False)
     while search.fitting(search.speeds[index], channels) < channels and index + 1 < len(search.speeds):
         index += 1
     if search.fitting(search.speeds[index], channels) < channels:
-        return Found(1, 0.1, 0.1)
-    tree = search.doubled(Found(channels, search.speeds[index], search.speeds[index]), channels)
+        return FoundChannels(1, 0.1, 0.1)
+    tree = search.doubled(FoundChannels(channels, search.speeds[index], search.speeds[index]), channels)
     for speed in reversed(search.speeds):
         if speed <= tree.inside or tree.inside >= 2 * tree.between:
             continue
@@ -190,7 +190,7 @@ def _tree(search: _Search, channels: int) -> Found:
     return tree
 
 
-def _nvls(search: _Search) -> Found:
+def _nvls(search: _Search) -> FoundChannels:
     machine = search.machine
     if machine.gpu < Gpu.HOPPER or not machine.nvswitch or machine.gpus <= 2:
         return NOTHING
@@ -201,7 +201,7 @@ def _nvls(search: _Search) -> Found:
         channels = search.fitting_nvls(speed, speed)
         better = channels > best.channels or channels * speed > best.total_between + ROUNDING
         if channels >= least and better:
-            best = Found(channels, speed, speed)
+            best = FoundChannels(channels, speed, speed)
             if channels == machine.gpus:
                 break
         if best.total_between >= search.inside or not search.goes_on(index, best):
@@ -216,7 +216,9 @@ def _nvls(search: _Search) -> Found:
     return best
 
 
-def search(version: Version, machine: Machine, machines: int, channels_wanted: tuple[int, int] = (0, 0)) -> Searched:
+def search(
+    version: Version, machine: GpuMachine, machines: int, channels_wanted: tuple[int, int] = (0, 0)
+) -> ChannelSearch:
     """Returns the result of NCCL's search on machines that are alike.
 
     channels_wanted: NCCL_MIN_NCHANNELS and NCCL_MAX_NCHANNELS; 0: not set. Raises InputFault.
@@ -240,7 +242,7 @@ def search(version: Version, machine: Machine, machines: int, channels_wanted: t
     channels = max(channels, min(least_wanted, most))
     nvls_channels = TABLES[version].nvls_channels[machine.gpu][int(machines > 1)] if nvls.channels else 0
     raised = channels if version <= (2, 19) else max(channels, nvls_channels)
-    return Searched(
+    return ChannelSearch(
         ring=ring,
         tree=tree,
         nvls=nvls,

@@ -13,7 +13,7 @@ from enum import IntEnum, StrEnum
 from gradwire.faults import InputFault
 
 
-class Algorithm(StrEnum):
+class NcclAlgorithm(StrEnum):
     """An algorithm, in NCCL's order: of equally fast ones, the first is taken. CollNet needs a plugin and is left
     out."""
 
@@ -41,7 +41,7 @@ class Gpu(IntEnum):
     BLACKWELL = 100
 
 
-class Way(StrEnum):
+class HopKind(StrEnum):
     """The kinds of links that hops go over, as rows of the latency table."""
 
     NVLINK = "NVLink"
@@ -51,7 +51,7 @@ class Way(StrEnum):
 
 Three = tuple[float, float, float]
 """Values for LL, LL128 and Simple; or for one, two and more machines."""
-Latencies = dict[Algorithm, Three]
+Latencies = dict[NcclAlgorithm, Three]
 
 TAGS = {
     (2, 18): "v2.18.6-1",
@@ -69,7 +69,7 @@ TAGS = {
 Version = tuple[int, int]
 
 VOLTA, AMPERE, HOPPER, BLACKWELL = Gpu.VOLTA, Gpu.AMPERE, Gpu.HOPPER, Gpu.BLACKWELL
-TREE, RING, NVLS, NVLS_TREE, PAT = Algorithm
+TREE, RING, NVLS, NVLS_TREE, PAT = NcclAlgorithm
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Tables:
     #: `baseLat`: what a call takes before any hop.
     base_latency: Latencies
     #: `hwLat`: what a hop takes.
-    hop_latency: dict[Way, Latencies]
+    hop_latency: dict[HopKind, Latencies]
     #: `llMaxBws` on one machine, by its GPU, on two and on more by the processor: Intel's, then AMD's.
     ll_max_one_machine: dict[Gpu, float]
     ll_max_machines: tuple[tuple[float, float], tuple[float, float]]
@@ -102,24 +102,24 @@ def _by_gpu(volta: Three, ampere: Three, hopper: Three, blackwell: Three | None 
     return {VOLTA: volta, AMPERE: ampere, HOPPER: hopper, BLACKWELL: blackwell or hopper}
 
 
-def _hop_latency(tree_simple: Three, nvls: Three, nvls_tree_net: float) -> dict[Way, Latencies]:
+def _hop_latency(tree_simple: Three, nvls: Three, nvls_tree_net: float) -> dict[HopKind, Latencies]:
     """tree_simple: of trees with Simple, on each way; nvls: NVLS on NVLink, NVLSTree on NVLink, NVLS on the network."""
     return {
-        Way.NVLINK: {
+        HopKind.NVLINK: {
             TREE: (0.6, 1.25, tree_simple[0]),
             RING: (0.6, 1.9, 3.4),
             NVLS: (0, 0, nvls[0]),
             NVLS_TREE: (0, 0, nvls[1]),
             PAT: (0, 0, 0),
         },
-        Way.PCI: {
+        HopKind.PCI: {
             TREE: (1.0, 1.9, tree_simple[1]),
             RING: (1.0, 2.5, 5.7),
             NVLS: (0, 0, 0),
             NVLS_TREE: (0, 0, 0),
             PAT: (0, 0, 0),
         },
-        Way.NET: {
+        HopKind.NET: {
             TREE: (5.0, 8.5, tree_simple[2]),
             RING: (2.7, 4.0, 14.0),
             NVLS: (0, 0, nvls[2]),

@@ -171,7 +171,7 @@ class Division:
 
 
 @dataclass(frozen=True)
-class Grid:
+class WorkerGrid:
     """Workers by stage, replica and share of a layer: worker = (stage * data + replica) * tensor + share."""
 
     tensor: int
@@ -179,7 +179,7 @@ class Grid:
     stages: int
 
     @staticmethod
-    def of(workers: int, tensor: int, stages: int) -> Grid:
+    def of(workers: int, tensor: int, stages: int) -> WorkerGrid:
         """The grid of so many workers, as many replicas as they make.
 
         Raises InputFault if they make no whole number of replicas.
@@ -189,7 +189,7 @@ class Grid:
                 f"cluster.workers = {workers}: must be a multiple of strategy.options.tensor = {tensor} times "
                 f"strategy.options.stages = {stages}, the workers of one replica"
             )
-        return Grid(tensor, workers // (tensor * stages), stages)
+        return WorkerGrid(tensor, workers // (tensor * stages), stages)
 
     def worker(self, stage: int, replica: int, share: int) -> int:
         """Number of a worker."""

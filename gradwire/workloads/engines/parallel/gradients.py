@@ -19,10 +19,10 @@ from gradwire.datatypes.plan import Combine
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.allreduce_transfers import GATE_LANE
 from gradwire.workloads.engines.parallel.division import Division
-from gradwire.workloads.engines.parallel.segments import Segment
-from gradwire.workloads.engines.parallel.worker_programs import GroupCollectives, Note, Program, Series
+from gradwire.workloads.engines.parallel.segments import LayerSegment
+from gradwire.workloads.engines.parallel.worker_programs import GroupCollectives, Note, Series, WorkerProgram
 
-Ready = Mapping[tuple[int, Segment], int]
+Ready = Mapping[tuple[int, LayerSegment], int]
 """The last op of the last backward pass, by rank and segment."""
 
 
@@ -33,14 +33,14 @@ class Replicas:
     builder: PlanBuilder
     collectives: GroupCollectives
     division: Division
-    programs: Sequence[Program]
+    programs: Sequence[WorkerProgram]
     begins: Sequence[int]
     #: Ops that the iteration's end waits for as well, by rank.
     late: list[list[int]]
     #: Workers that each member stands for, where one of a class is compiled (workloads/classes/model_parallel.py).
     copies: int = 1
 
-    def sum(self, members: list[int], segments: Sequence[Segment], shares: int, ready: Ready) -> None:
+    def sum(self, members: list[int], segments: Sequence[LayerSegment], shares: int, ready: Ready) -> None:
         """Adds the sums of the gradients of segments, in forward order, whose parameters are divided into `shares`."""
         replicas = len(members) * self.copies
         if replicas == 1 or not segments:
@@ -68,7 +68,7 @@ class Replicas:
             for rank, done in zip(members, sums.done[-1], strict=True):
                 self.late[rank].append(done)
 
-    def _start_ops(self, sums: Series, bucket: Sequence[Segment], ready: Ready) -> list[int]:
+    def _start_ops(self, sums: Series, bucket: Sequence[LayerSegment], ready: Ready) -> list[int]:
         if not self.division.overlap_gradients:
             return [self.programs[rank].last for rank in sums.members]
         gates = [self.builder.compute(rank, lane=GATE_LANE) for rank in sums.members]
@@ -92,7 +92,7 @@ class Replicas:
             self.programs[rank].last = op
 
     def _update(
-        self, sums: Series, held: Sequence[tuple[int, int]], buckets: Sequence[list[Segment]], shares: int
+        self, sums: Series, held: Sequence[tuple[int, int]], buckets: Sequence[list[LayerSegment]], shares: int
     ) -> None:
         """Each member updates its part of all buckets, and then gathers those of the others."""
         members, builder = sums.members, self.builder
@@ -122,13 +122,15 @@ class Replicas:
             self._go_on(members, started)
 
 
-def buckets_of(division: Division, segments: Sequence[Segment], shares: int, replicas: int) -> list[list[Segment]]:
+def buckets_of(
+    division: Division, segments: Sequence[LayerSegment], shares: int, replicas: int
+) -> list[list[LayerSegment]]:
     """What is summed as one: with overlap, segments as the backward pass yields their gradients, as many as fill a
     bucket; otherwise all. Each bucket is in forward order."""
     if not division.overlap_gradients:
         return [list(segments)]
     limit = division.bucket_values(replicas)
-    buckets: list[list[Segment]] = [[]]
+    buckets: list[list[LayerSegment]] = [[]]
     for segment in reversed(segments):
         if buckets[-1] and sum(other.values for other in buckets[-1]) >= limit * shares:
             buckets.append([])
@@ -136,11 +138,11 @@ def buckets_of(division: Division, segments: Sequence[Segment], shares: int, rep
     return [bucket for bucket in buckets if any(segment.values for segment in bucket)]
 
 
-def part_values(bucket: Sequence[Segment], shares: int, replicas: int) -> int:
+def part_values(bucket: Sequence[LayerSegment], shares: int, replicas: int) -> int:
     """Values of a part: those of a worker's share, padded to a multiple of the replicas."""
     share = -(-sum(segment.values for segment in bucket) // shares)
     return -(-share // replicas)
 
 
-def _name(bucket: Sequence[Segment]) -> str:
+def _name(bucket: Sequence[LayerSegment]) -> str:
     return f"{bucket[0].name} to {bucket[-1].name}"

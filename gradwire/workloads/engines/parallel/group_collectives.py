@@ -21,13 +21,13 @@ from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.allreduce_transfers import (
     GATE_LANE,
     BucketOps,
+    BucketTransfers,
     Connections,
-    Transfers,
     WorkerQueues,
     add_gates,
     add_switches,
 )
-from gradwire.workloads.engines.collective_routes import Routes, Rule
+from gradwire.workloads.engines.collective_routes import CollectiveRoutes, Rule
 from gradwire.workloads.engines.collectives import in_network
 from gradwire.workloads.engines.collectives.allreduces import ring_among
 from gradwire.workloads.engines.collectives.choice import Layout, layout_of, schedule_for
@@ -79,7 +79,7 @@ class Halves:
     switches: Switches | None = None
     #: The machines as NCCL sees them, if it chooses.
     nccl: Setup | None = None
-    _routes: dict[Combine | None, Routes] = field(default_factory=dict)
+    _routes: dict[Combine | None, CollectiveRoutes] = field(default_factory=dict)
     _schedules: dict[tuple[int, tuple[int, ...]], Schedule] = field(default_factory=dict)
 
     def among(self, members: Sequence[int], half: Combine | None, share_bytes: int) -> Among:
@@ -111,9 +111,9 @@ class Halves:
         """Returns notes on the algorithms that were taken."""
         return [note for half in HALVES if half in self._routes for note in self._routes[half].notes()]
 
-    def _routes_of(self, half: Combine | None) -> Routes:
+    def _routes_of(self, half: Combine | None) -> CollectiveRoutes:
         name = OF_HALVES.get((half, self.algorithm), self.algorithm) if half is not None else self.algorithm
-        return Routes({HALVES[half]: Rule((), name)}, nccl=self.nccl, key=self.key)
+        return CollectiveRoutes({HALVES[half]: Rule((), name)}, nccl=self.nccl, key=self.key)
 
     def _ring(self, members: tuple[int, ...], half: Combine | None, share_bytes: int) -> Among:
         """A ring's reduce-scatter leaves member i with part i + 1, from which its allgather starts."""
@@ -196,7 +196,7 @@ class Collectives:
                 size_bytes=sizes[None, :],
                 chunk=chunks[None, :],
             )
-            Transfers(self.builder, self.costs, queues, collective.schedule, bucket).build()
+            BucketTransfers(self.builder, self.costs, queues, collective.schedule, bucket).build()
 
 
 Groups = Sequence[Sequence[int]]
@@ -210,7 +210,7 @@ _PART, _OPENS = 2, 6
 
 
 @dataclass(frozen=True)
-class Way:
+class GroupExchange:
     """The way in which members of a group exchange data."""
 
     algorithm: Algorithm
@@ -251,14 +251,16 @@ class SizedWays:
 
     setup: Setup
     machines: Sequence[int]
-    _routes: dict[Combine | None, Routes] = field(default_factory=dict)
+    _routes: dict[Combine | None, CollectiveRoutes] = field(default_factory=dict)
     _schedules: dict[int, Schedule] = field(default_factory=dict)
 
     def schedule(self, half: Combine | None, share_bytes: int) -> Schedule:
         """Returns the schedule of a collective of `share_bytes` for each worker."""
         kind, count = HALVES[half], len(self.machines)
         rules = {kind: Rule((), NCCL)}
-        routes = self._routes.setdefault(half, Routes(rules, nccl=self.setup, key="strategy.options.algorithm"))
+        routes = self._routes.setdefault(
+            half, CollectiveRoutes(rules, nccl=self.setup, key="strategy.options.algorithm")
+        )
         layout = layout_of(range(count), self.machines)
         found = routes.schedule(kind, layout, 0, share_bytes * (1 if kind in PER_MEMBER else count), 1)
         if id(found) not in self._schedules:
@@ -284,13 +286,13 @@ def owner(group: Sequence[int], part: int) -> int:
     return group[(part - 1) % len(group)]
 
 
-def allgathers(groups: Groups, way: Way) -> Schedule:
+def allgathers(groups: Groups, way: GroupExchange) -> Schedule:
     """An allgather in each group, of the group's parts: those of the first group come first."""
     first_parts = [(group, number * len(group)) for number, group in enumerate(groups)]
     return _side_by_side(first_parts, way, Combine.COPY, [0] * len(groups))
 
 
-def reduce_scatters(groups: Groups, way: Way) -> Schedule:
+def reduce_scatters(groups: Groups, way: GroupExchange) -> Schedule:
     """A reduce-scatter in each group, of the same parts in all.
 
     Where there are several groups, each part comes in as many pieces, one behind the other, so that
@@ -308,7 +310,7 @@ def reduce_scatters(groups: Groups, way: Way) -> Schedule:
     return Schedule(whole.ranks, whole.parts * pieces, rows, channel)
 
 
-def allreduces_of_shares(groups: Groups, way: Way) -> Schedule:
+def allreduces_of_shares(groups: Groups, way: GroupExchange) -> Schedule:
     """An allreduce, among all owners of a part, of the pieces that `reduce_scatters` cuts the part into."""
     size, pieces = len(groups[0]), len(groups)
     owners = [([owner(group, part) for group in groups], part * pieces) for part in range(size)]
@@ -316,7 +318,7 @@ def allreduces_of_shares(groups: Groups, way: Way) -> Schedule:
 
 
 def _side_by_side(
-    groups: Sequence[tuple[Sequence[int], int]], way: Way, combine: Combine | None, sets: Sequence[int]
+    groups: Sequence[tuple[Sequence[int], int]], way: GroupExchange, combine: Combine | None, sets: Sequence[int]
 ) -> Schedule:
     """Members, each group with the number of its first part; of both halves, or of one. sets: that of switches' ranks,
     for each group."""

@@ -41,12 +41,12 @@ from gradwire.datatypes.plan import Combine, Plan, Role
 from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.allreduce_transfers import GATE_LANE
-from gradwire.workloads.engines.parallel.division import Division, Grid, Pass, passes_of_stage
+from gradwire.workloads.engines.parallel.division import Division, Pass, WorkerGrid, passes_of_stage
 from gradwire.workloads.engines.parallel.gradients import Replicas
 from gradwire.workloads.engines.parallel.model_parallel_ops import ops_of_model_parallel
 from gradwire.workloads.engines.parallel.ring_attention import CORE, Rings, Turn, key_value_values
-from gradwire.workloads.engines.parallel.segments import Cut, Segment, cut, least_share, shares_of_workers, uncut
-from gradwire.workloads.engines.parallel.worker_programs import GroupCollectives, Program, Series
+from gradwire.workloads.engines.parallel.segments import Cut, LayerSegment, cut, least_share, shares_of_workers, uncut
+from gradwire.workloads.engines.parallel.worker_programs import GroupCollectives, Series, WorkerProgram
 from gradwire.workloads.job import Job
 
 
@@ -76,7 +76,7 @@ class ModelParallelPlan:
         self.hosts = [job.cluster.worker_host(worker) for worker in range(job.cluster.workers)]
         self.ranks = [self.builder.rank(Role.WORKER, host) for host in self.hosts]
         self.begins = [self.builder.compute(rank) for rank in self.ranks]
-        self.programs = [Program(rank, self.begins[rank]) for rank in self.ranks]
+        self.programs = [WorkerProgram(rank, self.begins[rank]) for rank in self.ranks]
         self.onward = [self.builder.queue(rank) for rank in self.ranks]
         self.back = [self.builder.queue(rank) for rank in self.ranks]
         self.collectives = GroupCollectives(
@@ -88,11 +88,11 @@ class ModelParallelPlan:
         #: The first and the last op of each worker's pass.
         self.edges: dict[tuple[int, Pass], tuple[int, int]] = {}
         #: The last op of each worker's last backward pass of a segment.
-        self.yielded: dict[tuple[int, Segment], int] = {}
+        self.yielded: dict[tuple[int, LayerSegment], int] = {}
 
-    def _grid(self) -> Grid:
+    def _grid(self) -> WorkerGrid:
         """Returns the places of the workers among stages, replicas and tensor groups."""
-        return Grid.of(self.job.cluster.workers, self.division.tensor, self.division.stages)
+        return WorkerGrid.of(self.job.cluster.workers, self.division.tensor, self.division.stages)
 
     def _replica_count(self) -> int:
         """Replicas that the job's workers make."""
@@ -142,7 +142,7 @@ class ModelParallelPlan:
         self.builder.notes.extend(self.collectives.notes())
         return self.builder.build(self._compute_s(), self.batch * self.grid.data // self.division.context)
 
-    def _pieces(self, stage: int) -> list[tuple[Segment, ...]]:
+    def _pieces(self, stage: int) -> list[tuple[LayerSegment, ...]]:
         """The chunks of a stage."""
         return list(self.cut.stages[stage :: self.grid.stages])
 
@@ -160,7 +160,7 @@ class ModelParallelPlan:
             stages.append(stage_s)
         return min(stages) * self.batch / self.job.batch / division.tensor / division.context
 
-    def _is_run_again(self, segment: Segment, layer: int) -> bool:
+    def _is_run_again(self, segment: LayerSegment, layer: int) -> bool:
         """Returns whether a layer's forward pass is computed twice."""
         if self.division.recompute == "selective":
             return self.job.profile.layers[layer].name.endswith(CORE)
@@ -195,7 +195,7 @@ class ModelParallelPlan:
         for one_series in (one for of_kind in series.values() for one in of_kind):
             self.collectives.transfer(one_series)
 
-    def _segments(self, piece: tuple[Segment, ...], forward: bool) -> Iterator[tuple[Segment, bool, bool]]:
+    def _segments(self, piece: tuple[LayerSegment, ...], forward: bool) -> Iterator[tuple[LayerSegment, bool, bool]]:
         """Segments of a pass in order, whether each is passed forward, and whether it is so once more."""
         if forward:
             yield from ((segment, True, False) for segment in piece)
@@ -213,7 +213,7 @@ class ModelParallelPlan:
             self.programs[rank].follow(self.builder, gate)
         return gates
 
-    def _exchange(self, stage: int, segment: Segment, what: str, *, to_experts: bool) -> None:
+    def _exchange(self, stage: int, segment: LayerSegment, what: str, *, to_experts: bool) -> None:
         """An all-to-all in each expert group, before a segment of experts or behind it."""
         if not segment.routed_values:
             return
@@ -255,7 +255,7 @@ class ModelParallelPlan:
         self.builder.depend(send, after)
         return recv
 
-    def _pass(self, stage: int, segment: Segment, forward: bool, what: str) -> list[int]:
+    def _pass(self, stage: int, segment: LayerSegment, forward: bool, what: str) -> list[int]:
         """A pass of a segment at all workers of a stage; returns the first op of each."""
         members = [rank for group in self.grid.tensor_groups(stage) for rank in group]
         names = [self.job.profile.layers[layer].name for layer in segment.layers]
@@ -272,12 +272,12 @@ class ModelParallelPlan:
             self._compute(self.programs[rank], behind if forward else before, forward)
         return firsts
 
-    def _attend_in_groups(self, rings: Rings, stage: int, core: Segment, forward: bool, what: str) -> None:
+    def _attend_in_groups(self, rings: Rings, stage: int, core: LayerSegment, forward: bool, what: str) -> None:
         """The core of attention at all workers of a stage."""
         for group in self.grid.neighbours(stage, self.division.context):
             self._attend(rings, group, core, forward, what)
 
-    def _attend(self, rings: Rings, group: list[int], core: Segment, forward: bool, what: str) -> None:
+    def _attend(self, rings: Rings, group: list[int], core: LayerSegment, forward: bool, what: str) -> None:
         """The core of attention at workers that divide tokens."""
         ready = [self.programs[rank].last for rank in group]
         slices = [
@@ -290,7 +290,7 @@ class ModelParallelPlan:
                 self.programs[rank].arrivals.append(arrival)
                 self.programs[rank].pending.append(chunk)
 
-    def _compute(self, program: Program, segment: Segment, forward: bool, parts: int = 1) -> int:
+    def _compute(self, program: WorkerProgram, segment: LayerSegment, forward: bool, parts: int = 1) -> int:
         """A pass of a segment at one worker, or one of several equal parts of it, behind whatever it did before."""
         # Times are of the batch of a worker alone; this is of a microbatch, and of a share of each product.
         share = self.batch / self.job.batch / self.division.microbatches / self.division.tensor / self.division.context
@@ -311,11 +311,11 @@ class ModelParallelPlan:
         program.follow(self.builder, op)
         return op
 
-    def _layers_s(self, segment: Segment, forward: bool) -> float:
+    def _layers_s(self, segment: LayerSegment, forward: bool) -> float:
         times_s = self.job.compute.forward_s if forward else self.job.compute.backward_s
         return sum(times_s[layer] for layer in segment.layers)
 
-    def _collect(self, series: list[Series], segment: Segment, what: str) -> None:
+    def _collect(self, series: list[Series], segment: LayerSegment, what: str) -> None:
         """A collective of activations, or of their gradients, in each tensor group; its workers continue when they
         have what they need."""
         values = -(-self._activation_values() // self.division.tensor)

@@ -14,16 +14,16 @@ import numpy as np
 from gradwire.datatypes.plan import Combine
 from gradwire.workloads.engines.collectives.choice import IN_NETWORK
 from gradwire.workloads.engines.collectives.in_network import Switches
-from gradwire.workloads.engines.parallel.division import Division, Grid
+from gradwire.workloads.engines.parallel.division import Division, WorkerGrid
 from gradwire.workloads.engines.parallel.gradients import buckets_of, part_values
 from gradwire.workloads.engines.parallel.group_collectives import RING, Halves
 from gradwire.workloads.engines.parallel.ring_attention import CORE
-from gradwire.workloads.engines.parallel.segments import Cut, Segment, shares_of_workers
+from gradwire.workloads.engines.parallel.segments import Cut, LayerSegment, shares_of_workers
 from gradwire.workloads.engines.transfer_counts import transfer_ops
 from gradwire.workloads.job import Job
 
 
-def ops_of_model_parallel(job: Job, division: Division, grid: Grid, cut: Cut, batch: int) -> int:
+def ops_of_model_parallel(job: Job, division: Division, grid: WorkerGrid, cut: Cut, batch: int) -> int:
     """The ops behind those that begin the workers' iterations. batch: samples of a replica."""
     counted = _Counted(job, division, grid, cut, batch)
     boundaries = len(cut.stages) - 1
@@ -32,7 +32,7 @@ def ops_of_model_parallel(job: Job, division: Division, grid: Grid, cut: Cut, ba
 
 
 class _Counted:
-    def __init__(self, job: Job, division: Division, grid: Grid, cut: Cut, batch: int) -> None:
+    def __init__(self, job: Job, division: Division, grid: WorkerGrid, cut: Cut, batch: int) -> None:
         self.job, self.division, self.grid, self.cut = job, division, grid, cut
         self.microbatch = batch // division.microbatches
         #: Workers of a stage.
@@ -57,7 +57,7 @@ class _Counted:
         experts = self.grid.same_experts(stage, division.experts)
         return passes * division.microbatches + sums + self._sums(experts, divided, division.tensor * division.experts)
 
-    def _visit(self, stage: int, segment: Segment, forward: bool) -> int:
+    def _visit(self, stage: int, segment: LayerSegment, forward: bool) -> int:
         """One pass of a segment in a microbatch: its collectives, and what workers compute."""
         division, before, behind = self.division, segment.sums_gradients, segment.sums_outputs
         before, behind = (before, behind) if forward else (behind, before)
@@ -69,7 +69,7 @@ class _Counted:
         collected = self.grid.data * sum(self._ops_of(group, half, share_bytes, False) for half in collects)
         return collected + self._exchanged(segment) + self._computed(segment, forward)
 
-    def _exchanged(self, segment: Segment) -> int:
+    def _exchanged(self, segment: LayerSegment) -> int:
         """Tokens to experts and back."""
         if not segment.routed_values:
             return 0
@@ -78,21 +78,21 @@ class _Counted:
         asked = experts if shares is None else sum(round(values * share / self.division.tensor) > 0 for share in shares)
         return self.members // experts * 2 * asked * (experts - 1) * 2
 
-    def _computed(self, segment: Segment, forward: bool) -> int:
+    def _computed(self, segment: LayerSegment, forward: bool) -> int:
         context = self.division.context
         if context == 1 or not any(self.job.profile.layers[layer].name.endswith(CORE) for layer in segment.layers):
             return self.members
         turns = 1 if forward else 2  # keys and values and, behind them, their gradients
         return self.members * (2 + context) + turns * self.members * (context - 1) * 2
 
-    def _sums(self, groups: Sequence[Sequence[int]], segments: Sequence[Segment], shares: int) -> int:
+    def _sums(self, groups: Sequence[Sequence[int]], segments: Sequence[LayerSegment], shares: int) -> int:
         """What sums gradients in groups of so many."""
         replicas = len(groups[0])
         if replicas == 1 or not segments:
             return 0
         return len(groups) * sum(self._sum(tuple(groups[0]), segments, shares))
 
-    def _sum(self, members: tuple[int, ...], segments: Sequence[Segment], shares: int) -> Iterator[int]:
+    def _sum(self, members: tuple[int, ...], segments: Sequence[LayerSegment], shares: int) -> Iterator[int]:
         division, count = self.division, len(members)
         half = Combine.ADD if division.sharded_optimizer else None
         if division.sharded_optimizer:

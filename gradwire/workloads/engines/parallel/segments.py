@@ -20,7 +20,7 @@ HALF = re.compile(r"(block(\d+)/(?:attention|ffn))/")
 
 
 @dataclass(frozen=True)
-class Segment:
+class LayerSegment:
     """Layers that follow one another without an exchange of activations."""
 
     name: str
@@ -49,14 +49,14 @@ class Cut:
     Where stages have chunks, stages take turns: first the first chunk of each, then the second.
     """
 
-    stages: tuple[tuple[Segment, ...], ...]
+    stages: tuple[tuple[LayerSegment, ...], ...]
     #: Values that one sample's activations have between segments; 0 if the model is one segment.
     activation_values: int
 
 
 def uncut(profile: Profile) -> Cut:
     """The whole model as one segment, for replicas of one worker each."""
-    whole = Segment(profile.name, tuple(range(len(profile.layers))), profile.parameters, False, False)
+    whole = LayerSegment(profile.name, tuple(range(len(profile.layers))), profile.parameters, False, False)
     return Cut(((whole,),), 0)
 
 
@@ -112,7 +112,7 @@ def cut(
             "strategy.options.first_blocks and last_blocks must divide among the other pieces of the model"
         )
     piece_of = [piece for piece, count in enumerate(sizes) for _ in range(count)]
-    by_piece: list[list[Segment]] = [[] for _ in range(pieces)]
+    by_piece: list[list[LayerSegment]] = [[] for _ in range(pieces)]
     numbered = groupby(enumerate(matches), key=lambda pair: pair[1][1] if pair[1] else "")
     for name, members in numbered:
         layers = tuple(number for number, _ in members)
@@ -121,7 +121,7 @@ def cut(
         is_first = layers[0] == 0
         # A user's model may count its blocks from 1.
         piece = piece_of[blocks.index(int(match[2]))] if match else 0 if is_first else pieces - 1
-        segment = Segment(
+        segment = LayerSegment(
             name or profile.layers[layers[0]].name,
             layers,
             values,
@@ -138,7 +138,7 @@ def cut(
     return Cut(tuple(map(tuple, by_piece)), _activation_values(profile))
 
 
-def _around_experts(profile: Profile, segment: Segment, workers: int) -> list[Segment]:
+def _around_experts(profile: Profile, segment: LayerSegment, workers: int) -> list[LayerSegment]:
     """A segment in up to three: up to the router, the experts, and the rest.
 
     Raises InputFault if the workers do not divide the experts.
@@ -159,7 +159,9 @@ def _around_experts(profile: Profile, segment: Segment, workers: int) -> list[Se
     parts = (range(first, experts), range(experts, experts + 1), range(experts + 1, last + 1))
     names = ("router", "experts", "rest")
     pieces = [
-        Segment(f"{segment.name} {name}", tuple(part), _parameters(profile, part), False, False, block=segment.block)
+        LayerSegment(
+            f"{segment.name} {name}", tuple(part), _parameters(profile, part), False, False, block=segment.block
+        )
         for name, part in zip(names, parts, strict=True)
     ]
     pieces[0] = replace(pieces[0], sums_gradients=segment.sums_gradients)
@@ -179,7 +181,7 @@ def _activation_values(profile: Profile) -> int:
     )
 
 
-def shares_of_workers(segment: Segment, workers: int, skew: float | None) -> list[float] | None:
+def shares_of_workers(segment: LayerSegment, workers: int, skew: float | None) -> list[float] | None:
     """The share of the tokens' choices that falls on each of the workers that have a segment's experts; None: all
     shares are the same.
 
@@ -203,7 +205,7 @@ def shares_of_workers(segment: Segment, workers: int, skew: float | None) -> lis
     return [skew + (per_worker - 1) * other, *[per_worker * other] * (workers - 1)]
 
 
-def least_share(segment: Segment, workers: int, skew: float | None) -> float:
+def least_share(segment: LayerSegment, workers: int, skew: float | None) -> float:
     """The smallest of the workers' shares, as a multiple of an even one; 1 for a segment without experts that tokens
     are brought to."""
     shares = shares_of_workers(segment, workers, skew) if segment.routed_values else None

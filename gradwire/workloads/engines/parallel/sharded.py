@@ -42,9 +42,9 @@ from gradwire.workloads.engines.parallel.group_collectives import (
     NO_CHUNK,
     Algorithm,
     Collectives,
+    GroupExchange,
     PlannedCollective,
     SizedWays,
-    Way,
     allgathers,
     allreduces_of_shares,
     owner,
@@ -128,7 +128,7 @@ class ShardedPlan:
         # A set for each group's reduce-scatters, and one for the allreduces of shards.
         self.collectives = Collectives(self.builder, job, switches, sets=len(self.groups) + 1)
         machines = self.collectives.hosts.tolist()
-        self.way = Way(sharding.algorithm, machines, switches)
+        self.way = GroupExchange(sharding.algorithm, machines, switches)
         self.ways = None if sharding.nccl is None else SizedWays(sharding.nccl, machines)
         if self.ways is not None and len(self.groups) > 1:
             raise InputFault(

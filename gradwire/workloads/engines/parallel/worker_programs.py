@@ -12,8 +12,8 @@ from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.allreduce_transfers import (
     GATE_LANE,
     BucketOps,
+    BucketTransfers,
     Connections,
-    Transfers,
     WorkerQueues,
     add_switches,
 )
@@ -26,7 +26,7 @@ from gradwire.workloads.job import Job
 
 
 @dataclass
-class Program:
+class WorkerProgram:
     """The program of one worker, which grows op by op."""
 
     rank: int
@@ -138,7 +138,7 @@ class GroupCollectives:
                 orders=orders,
                 traffic_class=np.full(len(numbers), self._chosen_class if series.chosen else 0),
             )
-            Transfers(self.builder, self.costs, queues, schedule, buckets).build()
+            BucketTransfers(self.builder, self.costs, queues, schedule, buckets).build()
 
     def _queues(self, members: Sequence[int]) -> WorkerQueues:
         """A queue for each member to other hosts, and one inside its own."""

@@ -61,7 +61,7 @@ TOLERANCE_NS = 2_000
 
 
 @dataclass(frozen=True)
-class Moment:
+class ChainPoint:
     """A point of the chain: the start of a call, or the wait for one."""
 
     #: When the host came to it.
@@ -74,10 +74,10 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Timeline:
+class RankChain:
     """A rank's chain."""
 
-    moments: list[Moment]
+    moments: list[ChainPoint]
     #: Time in which the rank computes before each moment, and after the last.
     own_ns: list[int]
     #: NCCL's stream of each call; -1 for none.
@@ -142,7 +142,7 @@ def launch_times(events: KinetoEvents, columns: TimedRows) -> Int64:
 
 def timeline(
     events: KinetoEvents, calls: list[HostCall], waits: list[HostCall], window: tuple[int, int], *, of_host: bool
-) -> Timeline:
+) -> RankChain:
     """The chain of a rank from the beginning to the end of `window`; of_host: of what its host did then, which is a
     step."""
     gpu = _Gpu(events)
@@ -164,7 +164,7 @@ def timeline(
     own_ns = [max(0, after - before) for before, after in list(pairwise(edges))[::2]]
     unwaited = len(calls) - sum(not moment.starts for moment in moments)
     lasting = [end - begin for begin, end in zip(kernels.begins_ns, kernels.ends_ns, strict=True)]
-    return Timeline(moments, own_ns, kernels.stream, lasting, unwaited, contradicted, stray, window)
+    return RankChain(moments, own_ns, kernels.stream, lasting, unwaited, contradicted, stray, window)
 
 
 def _computing_stream(events: KinetoEvents) -> int | None:
@@ -227,16 +227,16 @@ def _moments(
     waited: list[int],
     computing: int | None,
     window: tuple[int, int],
-) -> tuple[list[Moment], int]:
+) -> tuple[list[ChainPoint], int]:
     """The moments, and how many waits the times contradict."""
-    moments: list[Moment] = []
+    moments: list[ChainPoint] = []
     pending: deque[int] = deque()
     contradicted = 0
     happened = sorted([*((call.begin_ns, number) for number, call in enumerate(calls)), *((at, -1) for at in waited)])
     for host_ns, number in happened:
         if number >= 0:
             ready = min(gpu.free_at(host_ns), max(kernels.begins_ns[number], host_ns))
-            moments.append(Moment(host_ns, ready, ready, number, starts=True))
+            moments.append(ChainPoint(host_ns, ready, ready, number, starts=True))
             # What is launched next on the stream waits for the kernel.
             if computing is not None and kernels.stream[number] == computing:
                 moments.append(_wait(gpu, host_ns, calls[number].end_ns, number, kernels.ends_ns[number], window))
@@ -249,12 +249,12 @@ def _moments(
     return moments, contradicted
 
 
-def _wait(gpu: _Gpu, host_ns: int, from_ns: int, number: int, ended_ns: int, window: tuple[int, int]) -> Moment:
+def _wait(gpu: _Gpu, host_ns: int, from_ns: int, number: int, ended_ns: int, window: tuple[int, int]) -> ChainPoint:
     held = gpu.held_up(from_ns)
     if held is None:
         begin = gpu.free_at(from_ns)
-        return Moment(host_ns, begin, max(begin, min(ended_ns, window[1])), number, starts=False)
-    return Moment(host_ns, held[0], held[1], number, starts=False)
+        return ChainPoint(host_ns, begin, max(begin, min(ended_ns, window[1])), number, starts=False)
+    return ChainPoint(host_ns, held[0], held[1], number, starts=False)
 
 
 NAME = "Kineto profile"
@@ -367,7 +367,7 @@ def _without_nested(host_calls: list[HostCall], record: RankRecord) -> Iterator[
         yield call
 
 
-def _fill(record: RankRecord, calls: list[Call], chain: Timeline) -> None:
+def _fill(record: RankRecord, calls: list[Call], chain: RankChain) -> None:
     """Adds the chain: the rank's own time, what it starts, and what it waits for."""
     last = record.compute(chain.own_ns[0])
     task_of: dict[int, int] = {}
@@ -386,7 +386,7 @@ def _fill(record: RankRecord, calls: list[Call], chain: Timeline) -> None:
             waiting = []
 
 
-def _judge(record: RankRecord, events: KinetoEvents, chain: Timeline, *, whole: bool) -> None:
+def _judge(record: RankRecord, events: KinetoEvents, chain: RankChain, *, whole: bool) -> None:
     """Notes the assumptions that the reading rests on, and how much communication was exposed."""
     findings, file = record.findings, record.file
     if not len(events.work):

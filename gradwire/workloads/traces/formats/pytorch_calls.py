@@ -12,8 +12,8 @@ from gradwire.strict_json import parse_json
 from gradwire.workloads.traces.record import (
     CUT_SHORT,
     MOST_RANKS,
+    AllToAllParts,
     Call,
-    Parts,
     RankRecord,
     is_uneven,
     listed_numbers,
@@ -146,7 +146,7 @@ def call_of(arguments: CallArguments, item: str, record: RankRecord, duration_ns
 
 def _parts(
     arguments: CallArguments, size_bytes: int, width: int, members: int, item: str, record: RankRecord
-) -> Parts | None:
+) -> AllToAllParts | None:
     """The parts of an all-to-all whose parts differ in size; None where the file does not say them."""
     sizes = size_bytes, UNKNOWN if arguments.out_elements is None else arguments.out_elements * width
     try:
@@ -161,7 +161,7 @@ def _parts(
         return None
     what = "parts of all-to-alls are shares of a rank's bytes, as the lists of splits have them"
     record.findings.note(record.file, "", what)
-    return Parts(put_in, got)
+    return AllToAllParts(put_in, got)
 
 
 def _peer(kind: Kind, arguments: CallArguments, ranks: tuple[int, ...]) -> int | None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from gradwire.agents.compiled.compiled_replay import CompiledReplay
-from gradwire.agents.departures import Line, report_departures
+from gradwire.agents.departures import PortLine, report_departures
 from gradwire.agents.transfer import INLINE_BYTES, LOW_WATER_BYTES, PAYLOAD_FILE_BYTES, READ_BYTES
 from gradwire.datatypes.plan import Contributions, OpKind, Plan
 from gradwire.datatypes.wire.framing import HELLO, Framing, Header
@@ -27,7 +27,7 @@ from gradwire.workloads.patterns import Transfer, all_to_all, compile_transfers
 from tests.shared.simulation import all_ranks
 from tests.shared.small_jobs import compiled, dependencies, job_of, profile_of
 
-LINE = Line.of_tcp(Fabric(hosts=2, rate_bps=8e9), 0)
+LINE = PortLine.of_tcp(Fabric(hosts=2, rate_bps=8e9), 0)
 PROFILE = profile_of([(LayerKind.CONV, [250, 30]), (LayerKind.CONV, [400]), (LayerKind.FC, [100_000, 100])])
 SIZES = [1, INLINE_BYTES, INLINE_BYTES + 1, READ_BYTES, LOW_WATER_BYTES // 8 + 1, LOW_WATER_BYTES, 3_000_000]
 PIECES = 16

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradwire.analysis.fluid.estimate import Departure, SendEnds, estimate
 from gradwire.analysis.fluid.ideal import IdealRun
-from gradwire.analysis.fluid.steady import Window
+from gradwire.analysis.fluid.steady import MeasuredIterations
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.datatypes.records import OpLog
 from gradwire.network.fabric import Fabric
@@ -27,7 +27,7 @@ def ideal_run(plan: Plan, send_ends: SendEnds | None = None, iterations: int = 6
         plan,
         Fabric(plan.hosts, RATE_BPS, classes=4),
         None,
-        Window(warmup, iterations - warmup),
+        MeasuredIterations(warmup, iterations - warmup),
         send_ends or Departure(),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradwire.analysis.agreement.held_bytes import Held, held_bytes_of
+from gradwire.analysis.agreement.held_bytes import HeldBytes, held_bytes_of
 from gradwire.analysis.fluid.estimate import Buffered
 from gradwire.analysis.logged import LoggedOps
 from gradwire.datatypes.plan import OpKind, Plan
@@ -51,7 +51,7 @@ def test_messages_of_one_connection_add_up() -> None:
         {first: 10, second: 20, first_recv: 100, second_recv: 200},
         {second: 10, first_recv: 20, second_recv: 100},
     )
-    assert held_bytes_of(log, 0) == Held(SIZE_BYTES, 2 * SIZE_BYTES)
+    assert held_bytes_of(log, 0) == HeldBytes(SIZE_BYTES, 2 * SIZE_BYTES)
 
 
 def test_what_arrives_later_on_a_connection_proves_what_was_sent_before_it() -> None:
@@ -69,8 +69,8 @@ def test_what_arrives_later_on_a_connection_proves_what_was_sent_before_it() -> 
 def test_warm_up_does_not_count_and_a_plan_without_messages_holds_nothing() -> None:
     plan = compile_transfers("one", 2, [Transfer(0, 1, SIZE_BYTES)])
     ((send, recv),) = messages_of(plan)
-    assert held_bytes_of(log_of(plan, {send: 100, recv: 200}, {recv: 100}), 1) == Held()
-    assert held_bytes_of(log_of(halving_doubling(1), {}), 0) == Held()
+    assert held_bytes_of(log_of(plan, {send: 100, recv: 200}, {recv: 100}), 1) == HeldBytes()
+    assert held_bytes_of(log_of(halving_doubling(1), {}), 0) == HeldBytes()
 
 
 def test_a_run_that_buffers_holds_what_its_sockets_may_and_one_that_does_not_holds_nothing() -> None:

@@ -10,8 +10,8 @@ import pytest
 from gradwire.analysis.agreement.causes import Cause
 from gradwire.analysis.agreement.phases import DRAWS, IterationsOfJob, phases_s, with_phases
 from gradwire.analysis.fluid.ideal import IdealRun
-from gradwire.datatypes.job_plans import plan_of_job
 from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.plan_of_job import plan_of_job
 from gradwire.workloads.combined_plans import PlacedJob, combined
 from gradwire.workloads.patterns import Transfer, compile_transfers
 from tests.unit.analysis.agreement.made_up_runs import ideal_run

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.agreement.causes import Cause, Deviation, Trial, first_cause
-from gradwire.analysis.agreement.held_bytes import Held
+from gradwire.analysis.agreement.held_bytes import HeldBytes
 from gradwire.analysis.agreement.trials import SeenEffects, trials
 from gradwire.analysis.fluid.estimate import Buffered, FluidTimes, Jitter, estimate
 from gradwire.analysis.fluid.ideal import IdealRun
@@ -25,12 +25,12 @@ FORGIVEN_S = 2e-6
 LATENCY_S = 5e-6
 
 
-def found(run: IdealRun, measured_s: float, held: Held | None = None) -> Trial | None:
+def found(run: IdealRun, measured_s: float, held: HeldBytes | None = None) -> Trial | None:
     """The cause of a run that held this and whose iterations took equally long."""
     forgiven_bytes = int(FORGIVEN_S * RATE_BPS / 8)
     seen = SeenEffects(
         iterations_s=(measured_s,) * run.window.iterations,
-        held=held or Held(),
+        held=held or HeldBytes(),
         copies_apart_s=0.0,
         grain_bytes=forgiven_bytes + QUANTUM_BYTES,
         forgiven_bytes=forgiven_bytes,
@@ -68,7 +68,7 @@ def test_a_message_waits_for_a_turn_at_one_port_or_at_each(ports: int, said: str
 
 def test_late_messages_met_what_was_held_most_of_the_time_or_nearly_always() -> None:
     run = ideal_run(halving_doubling(16), iterations=10)
-    held = Held(typical_bytes=100_000, most_bytes=4_000_000)
+    held = HeldBytes(typical_bytes=100_000, most_bytes=4_000_000)
     typical, most = (run.of(Buffered(size_bytes)) for size_bytes in (held.typical_bytes, held.most_bytes))
     late = Jitter(TURN_S, 7)
     typical_s, most_s = (of.time_s(jitter=late, whole_bytes=QUANTUM_BYTES) for of in (typical, most))
@@ -83,7 +83,7 @@ def test_late_messages_met_what_was_held_most_of_the_time_or_nearly_always() -> 
 def test_workers_who_began_apart_stay_so_where_the_network_holds_what_it_held() -> None:
     run = ideal_run(halving_doubling(8), iterations=8)
     apart_s = (0.0,) * 7 + (3e-3,)
-    held = Held(typical_bytes=0, most_bytes=500_000)
+    held = HeldBytes(typical_bytes=0, most_bytes=500_000)
     seen = SeenEffects(
         iterations_s=(run.time_s(),) * 8,
         held=held,
@@ -110,7 +110,7 @@ def test_no_estimate_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
     seen = SeenEffects(
         iterations_s=(run.time_s(),) * 8,
-        held=Held(typical_bytes=100_000, most_bytes=500_000),
+        held=HeldBytes(typical_bytes=100_000, most_bytes=500_000),
         copies_apart_s=1e-6,
         grain_bytes=QUANTUM_BYTES,
         forgiven_bytes=0,
@@ -127,7 +127,7 @@ def test_no_estimate_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_turns_of_others_at_one_port_are_the_last_thing_that_makes_a_run_slow() -> None:
     run = ideal_run(halving_doubling(8), iterations=4)
-    seen = SeenEffects((run.time_s(),) * 4, Held(), 0.0, QUANTUM_BYTES, 0, QUANTUM_BYTES)
+    seen = SeenEffects((run.time_s(),) * 4, HeldBytes(), 0.0, QUANTUM_BYTES, 0, QUANTUM_BYTES)
     *_, last = trials(run, Deviation(1.1 * run.time_s(), run.time_s()), seen)
     late_s = TURN_S / run.fabric.goodput_share()
     assert last.is_bound

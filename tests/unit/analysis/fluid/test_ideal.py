@@ -7,7 +7,7 @@ import pytest
 from gradwire.analysis.fluid import ideal
 from gradwire.analysis.fluid.estimate import Departure, FluidTimes, Jitter, estimate
 from gradwire.analysis.fluid.ideal import IdealRun
-from gradwire.analysis.fluid.steady import Window
+from gradwire.analysis.fluid.steady import MeasuredIterations
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.datatypes.plan import Role
 from gradwire.network.fabric import Fabric
@@ -76,7 +76,7 @@ def test_messages_that_left_wait_in_switches_where_that_is_asked_for() -> None:
     plan = builder.build(compute_s=0.0, samples=0)
     slow = LinkSetting("h2", rate_bps=RATE_BPS / 10)
     fabric = Fabric(3, RATE_BPS, classes=4, delay_s=delay_s, link_settings=(slow,))
-    run = IdealRun(plan, fabric, None, Window(0, 1), Departure())
+    run = IdealRun(plan, fabric, None, MeasuredIterations(0, 1), Departure())
     alone_s = size_bytes / fabric.goodput_share() * 8 / RATE_BPS
     assert run.time_s() == pytest.approx(11 * alone_s + 2 * delay_s, rel=1e-3)
     assert run.with_queues_at_ports().time_s() == pytest.approx(10 * alone_s + 2 * delay_s, rel=1e-3)

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from gradwire.analysis.program_results import FigureRow, ProgramResult, Row, figure_names, figures_frame
-from gradwire.analysis.report.program_charts import Choice, chart, choice, figures_table, points_table
+from gradwire.analysis.report.program_charts import ChartMetrics, chart, choice, figures_table, points_table
 from gradwire.analysis.report.program_report import ProgramBackground, write_program_report
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict, failed_run
@@ -68,17 +68,17 @@ def test_a_figure_that_a_chart_is_over_makes_rows_of_the_table() -> None:
 
 
 def test_the_chart_is_of_what_was_asked_for_or_the_first_number() -> None:
-    assert choice(RESULTS, "", "") == Choice("goodput_bps", "rate")
-    assert choice(RESULTS, "size", "") == Choice("size", "rate")
-    assert choice(RESULTS[:1], "", "size") == Choice("goodput_bps", "size")
-    assert choice(RESULTS[:1], "", "") == Choice("goodput_bps", "")
+    assert choice(RESULTS, "", "") == ChartMetrics("goodput_bps", "rate")
+    assert choice(RESULTS, "size", "") == ChartMetrics("size", "rate")
+    assert choice(RESULTS[:1], "", "size") == ChartMetrics("goodput_bps", "size")
+    assert choice(RESULTS[:1], "", "") == ChartMetrics("goodput_bps", "")
     assert choice(RESULTS[2:], "", "") is None
     with pytest.raises(InputFault, match=in_order("metric = 'latency_s':", "goodput_bps, size")):
         choice(RESULTS, "latency_s", "")
 
 
 def test_lines_are_medians_in_the_unit_of_the_figure() -> None:
-    figure = chart(RESULTS, Choice("goodput_bps", "rate"), "Flows", {})
+    figure = chart(RESULTS, ChartMetrics("goodput_bps", "rate"), "Flows", {})
     (axes,) = figure.axes
     (line,) = (each for each in axes.lines if len(each.get_xdata()) == 2 and each.get_linestyle() == "-")  # type: ignore[arg-type]
     assert list(map(tuple, line.get_xydata())) == [(10.0, 9.0), (100.0, 94.0)]  # type: ignore[arg-type]
@@ -87,7 +87,7 @@ def test_lines_are_medians_in_the_unit_of_the_figure() -> None:
 
 
 def test_bars_stand_for_settings_without_numbers() -> None:
-    (axes,) = chart(RESULTS[:1], Choice("goodput_bps", ""), "Flows", {}).axes
+    (axes,) = chart(RESULTS[:1], ChartMetrics("goodput_bps", ""), "Flows", {}).axes
     assert [bar.get_height() for bar in axes.patches] == [9.0]  # type: ignore[attr-defined]
 
 
@@ -115,7 +115,7 @@ def test_words_stand_one_beside_the_other_on_the_axis() -> None:
         ProgramResult({"size": size}, 0.5, (FigureRow("client", "h1", {"time_s": value}),), 0, 1.0, SOUND)
         for size, value in (("100M", 2.0), ("10M", 1.0))
     ]
-    (axes,) = chart(results, Choice("time_s", "size"), "Sizes", {}).axes
+    (axes,) = chart(results, ChartMetrics("time_s", "size"), "Sizes", {}).axes
     assert [label.get_text() for label in axes.get_xticklabels()] == ["100M", "10M"]
     (line,) = (each for each in axes.lines if each.get_linestyle() == "-" and len(each.get_xdata()) == 2)  # type: ignore[arg-type]
     assert list(map(tuple, line.get_xydata())) == [(0.0, 2.0), (1.0, 1.0)]  # type: ignore[arg-type]
@@ -139,4 +139,4 @@ def test_a_figure_never_takes_a_parameters_column() -> None:
 
 
 def test_a_lone_figure_may_be_drawn_over_itself() -> None:
-    assert choice([result("10gbit", {"time_s": 1.0})], "", "time_s") == Choice("time_s", "time_s")
+    assert choice([result("10gbit", {"time_s": 1.0})], "", "time_s") == ChartMetrics("time_s", "time_s")

@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from rich.console import Console
 
-from gradwire.analysis.cells import PrintedCell
 from gradwire.analysis.parameters import parameter_number
 from gradwire.analysis.points import PointResult, interval
 from gradwire.analysis.printed import CellStatus, Comparison, check_cells, compare
+from gradwire.analysis.printed_cells import PrintedCell
 from gradwire.analysis.report.charts import PALETTE, Labels, chart, svg_text
 from gradwire.analysis.report.pages import BY_DEFAULT, BY_SCENARIO, Setting
 from gradwire.analysis.report.report import Background, PointDetails, Presentation, Results, report

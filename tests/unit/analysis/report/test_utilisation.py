@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradwire.analysis.packets.capture_files import Packets
+from gradwire.analysis.packets.capture_files import CapturedPackets
 from gradwire.analysis.packets.line_use import (
     by_iteration,
     compute_share,
@@ -32,11 +32,11 @@ RATE_BPS = 1e9
 MS = 1_000_000
 
 
-def packets(rows: list[tuple[int, int, bool]]) -> Packets:
+def packets(rows: list[tuple[int, int, bool]]) -> CapturedPackets:
     """From (time in ns, bytes on the line, outbound); a packet is one frame."""
     time_ns, line_bytes, outbound = (np.array(column) for column in zip(*rows, strict=True))
     count = len(rows)
-    return Packets(
+    return CapturedPackets(
         time_ns.astype(np.int64),
         outbound.astype(np.bool_),
         np.ones(count, np.int64),
@@ -77,7 +77,7 @@ def test_no_bit_is_lost_between_bins(taken: list[tuple[int, int, bool]], bin_s: 
     assert whole.outbound_bps[0] * 0.1 == pytest.approx(8 * int(some.line_bytes[some.outbound].sum()), abs=10)
 
 
-def trains(*busy: tuple[int, int, bool]) -> Packets:
+def trains(*busy: tuple[int, int, bool]) -> CapturedPackets:
     """Lines that are full from one millisecond to another, 12,500 bytes every 0.1 ms."""
     return packets([(at * MS // 10, 12_500, way) for first, after, way in busy for at in range(10 * first, 10 * after)])
 

@@ -11,7 +11,7 @@ import pytest
 
 from gradwire.analysis.agreement.short_windows import ShortWindow, WindowUse
 from gradwire.analysis.fluid.estimate import FluidTimes
-from gradwire.analysis.packets.capture_files import Capture, Packets
+from gradwire.analysis.packets.capture_files import Capture, CapturedPackets
 from gradwire.analysis.verdict.condition_checks import Divided
 from gradwire.analysis.verdict.packet_checks import capture_checks
 from gradwire.analysis.verdict.program_checks import ProgramsState
@@ -233,7 +233,7 @@ def captured_wrongly(
 def of_no_message(capture: Capture) -> Capture:
     columns = {name: column.copy() for name, column in vars(capture.packets).items()}
     columns["stream_bytes"][3] += 1
-    return replace(capture, packets=Packets(**columns))
+    return replace(capture, packets=CapturedPackets(**columns))
 
 
 def beside_the_capture(record: PointRecord) -> PointRecord:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gradwire.agents.capture.recorder import PortFile
-from gradwire.analysis.packets.capture_files import Capture, Messages, Packets, read_capture
+from gradwire.analysis.packets.capture_files import Capture, CapturedPackets, Messages, read_capture
 from gradwire.analysis.packets.captures import PortLocation, location_of
 from gradwire.analysis.report.utilisation import port_use, save_use, use_table
 from gradwire.analysis.verdict.packet_checks import capture_checks, expected_messages
@@ -149,7 +149,7 @@ def test_where_packets_are_lost_tcp_may_carry_bytes_twice_and_lacks_none(
     for extra_bytes, is_ok in ((1, True), (-1, False)):
         columns = {name: column.copy() for name, column in vars(capture.packets).items()}
         columns["stream_bytes"][3] += extra_bytes
-        seen = replace(capture, packets=Packets(**columns))
+        seen = replace(capture, packets=CapturedPackets(**columns))
         checks = {each.name: each for each in capture_checks(PLAN, fabric, log_of(), record_of(capture), [seen], True)}
         assert checks["captured payload"].ok is is_ok
     assert "captured payload" in failed(record_of(capture), seen)
@@ -218,7 +218,7 @@ def test_bytes_that_no_packet_accounts_for_are_seen(capture: Capture, port: str)
 def test_stream_bytes_of_no_message_are_seen(capture: Capture) -> None:
     columns = {name: column.copy() for name, column in vars(capture.packets).items()}
     columns["stream_bytes"][3] += 1
-    assert failed(record_of(capture), replace(capture, packets=Packets(**columns))) == ["captured payload"]
+    assert failed(record_of(capture), replace(capture, packets=CapturedPackets(**columns))) == ["captured payload"]
 
 
 @pytest.mark.parametrize(("apart", "names"), [(0.009, []), (0.02, ["iterations from packets"])])

@@ -9,7 +9,7 @@ import pytest
 from gradwire.analysis.agreement.short_windows import WindowUse, all_along, kept_bytes, short_windows, window_use
 from gradwire.analysis.fluid.estimate import Departure
 from gradwire.analysis.fluid.ideal import IdealRun
-from gradwire.analysis.fluid.steady import Window
+from gradwire.analysis.fluid.steady import MeasuredIterations
 from gradwire.analysis.verdict.congestion_checks import window_check
 from gradwire.analysis.verdict.verdict import Circumstances, judge
 from gradwire.datatypes.records import FaultRecord, PlannedFault, PointRecord, WindowState
@@ -49,7 +49,7 @@ def record_of(states: list[WindowState], faults: tuple[PlannedFault, ...] = FAR)
 
 
 def used(record: PointRecord) -> WindowUse | None:
-    window = Window(WARMUP, ITERATIONS - WARMUP)
+    window = MeasuredIterations(WARMUP, ITERATIONS - WARMUP)
     return window_use(IdealRun(pushes(), FABRIC, None, window, Departure()), record)
 
 

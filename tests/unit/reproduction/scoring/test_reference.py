@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.analysis.cells import cells_of_claims
+from gradwire.analysis.printed_cells import cells_of_claims
 from gradwire.faults import InputFault
 from reproduction.scoring.reference import choose_scenarios, load_paper, load_papers
 from tests.shared.parts import in_order

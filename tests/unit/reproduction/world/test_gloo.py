@@ -16,9 +16,9 @@ from gradwire.analysis.program_results import FigureRow, ProgramResult
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.datatypes.host_settings import HostTcp
 from gradwire.faults import InputFault
-from gradwire.runs.executing.choice import Where
+from gradwire.runs.executing.executor_choice import Where
 from gradwire.runs.judged import JudgedRun
-from gradwire.scenario.loading import Origin
+from gradwire.scenario.loading import ScenarioOrigin
 from gradwire.scenario.program_scenarios import ProgramPoint
 from gradwire.scenario.scenario_files import resolved_scenario
 from reproduction.world import additions, gloo, nccl
@@ -58,7 +58,7 @@ def test_every_printed_row_of_gloo_is_a_scenario_with_the_sources_netem() -> Non
 
 def test_a_row_is_stock_hosts_with_the_clouds_limits() -> None:
     document = scenario(FAR, "python3", 6, "stock-before-6.6")
-    (point,) = resolved_scenario(document, Origin("test.toml", "test", None)).points
+    (point,) = resolved_scenario(document, ScenarioOrigin("test.toml", "test", None)).points
     assert isinstance(point, ProgramPoint)
     fabric = point.fabric
     assert (fabric.hosts, fabric.host_tcp, fabric.mtu_bytes) == (4, HostTcp.STOCK_BEFORE_6_6, 9001)
@@ -90,7 +90,7 @@ def test_every_cell_with_few_hosts_has_programs_and_a_command_that_runs_it_alone
         else:
             assert isinstance(cell.planned, Programs)
             document = cell.planned.document("python3")
-            assert len(resolved_scenario(document, Origin("test.toml", "test", None)).points) == 1
+            assert len(resolved_scenario(document, ScenarioOrigin("test.toml", "test", None)).points) == 1
             assert cell.planned.command().endswith(" --further") == (row.printed is None)
             expected = {
                 ("gloo p2p, 64 MiB, 2 hosts", "delay 10 ms"): "pause between calls",

@@ -10,7 +10,7 @@ from collections import deque
 import pytest
 
 from gradwire.datatypes.host_settings import HostTcp
-from gradwire.scenario.loading import Origin
+from gradwire.scenario.loading import ScenarioOrigin
 from gradwire.scenario.program_scenarios import ProgramPoint
 from gradwire.scenario.scenario_files import resolved_scenario
 from reproduction.world import nccl_ranks
@@ -101,7 +101,7 @@ def test_rows_are_of_stock_hosts_and_need_no_torch() -> None:
         rows = rows_of(csv.DictReader(lines), WHAT)
     assert len(rows) == 16
     for row in rows:
-        (point,) = resolved_scenario(scenario(row), Origin("test.toml", "test", None)).points
+        (point,) = resolved_scenario(scenario(row), ScenarioOrigin("test.toml", "test", None)).points
         assert isinstance(point, ProgramPoint)
         assert point.fabric.host_tcp is HostTcp.STOCK_BEFORE_6_6
         assert not programs(row).needs_torch

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import pytest
 
-from gradwire.runs.executing.choice import Where
+from gradwire.runs.executing.executor_choice import Where
 from reproduction.world import command, predicting
 from tests.shared.parts import tells
 

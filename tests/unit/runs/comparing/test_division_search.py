@@ -14,10 +14,17 @@ from gradwire.cli.division_search import ByPackets, prepared_divisions
 from gradwire.faults import InputFault
 from gradwire.runs.comparing import division_packets
 from gradwire.runs.comparing.division_question import DivisionQuestion
-from gradwire.runs.comparing.division_search import MEMORY, Candidate, Found, candidates, estimated_times, search
+from gradwire.runs.comparing.division_search import (
+    MEMORY,
+    Candidate,
+    FoundDivisions,
+    candidates,
+    estimated_times,
+    search,
+)
 from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runs.compiling.part_of_job import compiled_part
-from gradwire.runs.executing.choice import Where
+from gradwire.runs.executing.executor_choice import Where
 from gradwire.scenario.loading import scenario_of
 from tests.shared.parts import in_order, tells
 
@@ -25,11 +32,11 @@ SMALL = DivisionQuestion("llama3-8b", 64, device="h100", samples=64)
 
 
 @pytest.fixture(scope="module")
-def found() -> Found:
+def found() -> FoundDivisions:
     return search(SMALL, 1)
 
 
-def test_nothing_that_is_left_out_could_be_among_the_best(found: Found, tmp_path: Path) -> None:
+def test_nothing_that_is_left_out_could_be_among_the_best(found: FoundDivisions, tmp_path: Path) -> None:
     times = [each.time_s for each in found.estimated]
     assert times == sorted(times)
     for each in found.estimated:
@@ -53,7 +60,7 @@ def test_nothing_that_is_left_out_could_be_among_the_best(found: Found, tmp_path
     assert "lower bound" in " ".join(division_answer.describe(found))
 
 
-def test_the_fastest_run_in_part_as_points_of_a_scenario(found: Found) -> None:
+def test_the_fastest_run_in_part_as_points_of_a_scenario(found: FoundDivisions) -> None:
     chosen = division_packets.chosen_divisions(found, 2, None)
     assert [part.place for part in chosen.parts] == [1, 2]
     scenario = scenario_of(division_packets.scenario_of(found, chosen.parts), ())
@@ -68,7 +75,7 @@ def test_the_fastest_run_in_part_as_points_of_a_scenario(found: Found) -> None:
         assert took_s == pytest.approx(part.division.time_s, rel=0.01)
 
 
-def test_divisions_whose_copies_cannot_run_are_said(found: Found) -> None:
+def test_divisions_whose_copies_cannot_run_are_said(found: FoundDivisions) -> None:
     question = replace(found.question, settings=("transport.connections=2",))
     chosen = division_packets.chosen_divisions(replace(found, question=question), 2, None)
     assert not chosen.parts
@@ -82,7 +89,7 @@ def test_divisions_whose_copies_cannot_run_are_said(found: Found) -> None:
     assert first == f"Not run: {chosen.refused[0].division.candidate.choice}: {chosen.refused[0].reason}"
 
 
-def test_a_division_that_cannot_run_does_not_end_the_others(found: Found, tmp_path: Path) -> None:
+def test_a_division_that_cannot_run_does_not_end_the_others(found: FoundDivisions, tmp_path: Path) -> None:
     chosen = division_packets.chosen_divisions(found, 2, None)
     first, second = chosen.parts
     of_all = replace(first, copies=8)

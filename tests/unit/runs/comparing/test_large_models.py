@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gradwire.analysis.points import VALID, PointResult
-from gradwire.runs.comparing.questions import Network, ParallelQuestion, TraceQuestion
+from gradwire.runs.comparing.questions import AskedNetwork, ParallelQuestion, TraceQuestion
 from gradwire.runs.comparing.whole import Whole, at_full_size
 from gradwire.scenario.loading import resolve
 from gradwire.scenario.parallelism import Parallel
@@ -26,7 +26,7 @@ BERT = ["compare", "--model", "bert-large", "--parallel", "data=2,tensor=2", "--
 
 
 def asked(text: str, *settings: str, model: str = "llama3-70b", **more: Any) -> ParallelQuestion:
-    return ParallelQuestion(model, Parallel.parse(text), Network("400gbit"), "h100", settings=settings, **more)
+    return ParallelQuestion(model, Parallel.parse(text), AskedNetwork("400gbit"), "h100", settings=settings, **more)
 
 
 def test_the_question_sets_what_is_left_open() -> None:
@@ -148,10 +148,10 @@ def test_a_recorded_job_is_ranked_by_algorithm(call: Any, monkeypatch: pytest.Mo
     assert status == 0, out + err
     assert tells(out, "job on", "2 ranks", "10gbit")
     assert "all_reduce=direct" in out
-    grown = TraceQuestion(str(tmp_path / "job"), Network("10gbit"), workers=8)
+    grown = TraceQuestion(str(tmp_path / "job"), AskedNetwork("10gbit"), workers=8)
     assert grown.document()["model"]["grow"] == "all-ranks"
     assert grown.name == "compare-job-8-10gbit"
-    assert TraceQuestion(str(tmp_path / "job"), Network("10gbit")).name == "compare-job-10gbit"
+    assert TraceQuestion(str(tmp_path / "job"), AskedNetwork("10gbit")).name == "compare-job-10gbit"
     status, _, err = call("compare", "--trace", str(tmp_path / "job"), "--rate", "10gbit", "--gpus-per-host", "3")
     assert (status, "cluster.workers_per_host = 3:" in err) == (2, True)
 

@@ -10,8 +10,14 @@ import pytest
 
 from gradwire.analysis.fluid.estimate import Buffered, Departure
 from gradwire.faults import InputFault
-from gradwire.runs.compiling import division as fidelity
-from gradwire.runs.compiling.division import Division, division_error, division_for, forced_division, forced_error
+from gradwire.runs.compiling import scale_division as fidelity
+from gradwire.runs.compiling.scale_division import (
+    ScaleDivision,
+    division_error,
+    division_for,
+    forced_division,
+    forced_error,
+)
 from gradwire.runs.planned import PlannedRun, plan_runs
 from gradwire.scenario.loading import Point, resolve
 from gradwire.scenario.resolution.compilation import Compiled, compile_point
@@ -52,7 +58,7 @@ def test_the_error_grows_with_the_division_and_the_largest_that_fits_is_taken() 
     assert sorted(errors.values()) == list(errors.values())
     found = division_for(ring.plans, ring.fabric, Departure(), 0.01)
     assert found.error <= 0.01 < division_error(ring.plans["ring"], ring.fabric, Departure(), 2 * found.number)
-    assert division_for(ring.plans, ring.fabric, Departure(), 1e-7) == Division(1, 0.0)
+    assert division_for(ring.plans, ring.fabric, Departure(), 1e-7) == ScaleDivision(1, 0.0)
 
 
 def test_it_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +108,7 @@ def test_a_division_that_the_clock_asks_for_is_told_with_its_error() -> None:
     assert 0 < error < division_error(ring.plans["ring"], ring.fabric, Departure(), 16), (
         "a ring's ports have one flow each"
     )
-    forced = Division(16, error)
+    forced = ScaleDivision(16, error)
     assert forced_division(ring.plans, ring.fabric, Departure(), 16) == forced
     assert planned(Clock(scale=16)).division == forced
     small = planned(fidelity="0.1%").division

@@ -9,8 +9,8 @@ import pytest
 
 from gradwire.analysis.fluid.estimate import Departure
 from gradwire.faults import InputFault
-from gradwire.runs.compiling import division as fidelity
-from gradwire.runs.compiling.division import Division, division_error, forced_division, forced_error
+from gradwire.runs.compiling import scale_division as fidelity
+from gradwire.runs.compiling.scale_division import ScaleDivision, division_error, forced_division, forced_error
 from gradwire.runs.expected_cost import warnings
 from gradwire.runs.planned import PlannedRun, plan_runs, refuse_coarse, too_coarse, virtual_clock
 from gradwire.scenario.loading import Point, resolve
@@ -72,10 +72,10 @@ def test_less_is_divided_where_bursts_would_do_more_harm_than_the_clock() -> Non
     tree = compile_point(point("double-tree", 16, "100gbit", "32MB").section)
     errors = {number: error(tree, number) for number in (8, 16)}
     assert errors[8] < 0.05 < errors[16]
-    assert forced_division(tree.plans, tree.fabric, Departure(), 16) == Division(8, errors[8])
-    assert forced_division(tree.plans, tree.fabric, Departure(), 16, least=16) == Division(16, errors[16])
-    assert forced_division(tree.plans, tree.fabric, Departure(), 16, fidelity=0.1) == Division(16, errors[16])
-    assert forced_division(tree.plans, tree.fabric, Departure(), 2, fidelity=1e-6) == Division(), (
+    assert forced_division(tree.plans, tree.fabric, Departure(), 16) == ScaleDivision(8, errors[8])
+    assert forced_division(tree.plans, tree.fabric, Departure(), 16, least=16) == ScaleDivision(16, errors[16])
+    assert forced_division(tree.plans, tree.fabric, Departure(), 16, fidelity=0.1) == ScaleDivision(16, errors[16])
+    assert forced_division(tree.plans, tree.fabric, Departure(), 2, fidelity=1e-6) == ScaleDivision(), (
         "nothing is off by nothing"
     )
 

@@ -20,9 +20,9 @@ import pytest
 from gradwire.faults import MachineFault
 from gradwire.runs import judged
 from gradwire.runs.campaign import Campaign
-from gradwire.runs.executing.choice import Where
 from gradwire.runs.executing.cluster.pool import DaskPool, connected
 from gradwire.runs.executing.executor import LocalPool
+from gradwire.runs.executing.executor_choice import Where
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned import PlannedRun
 from gradwire.runs.stored.stored_run import Completion

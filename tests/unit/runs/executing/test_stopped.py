@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.runs.reporting import stop_notes
-from gradwire.vm.kernel_death import MOST_BOOTS, STOPPED, Cause, KernelFault
+from gradwire.vm.kernel_death import MOST_BOOTS, STOPPED, DeathCause, KernelFault
 from tests.shared.parts import tells
 from tests.unit.runs.test_campaign import Job, good_job, machine, planned_runs, run
 
@@ -25,7 +25,7 @@ def stopped_at_first(times: int) -> Job:
         (folder / "capture").mkdir()
         (folder / "capture" / "h1.pcapng").write_text("begun")
         (folder / "ops.npz").write_text("begun")
-        raise KernelFault("it was ended", Cause(STOPPED, "a signal stopped it", "again"))
+        raise KernelFault("it was ended", DeathCause(STOPPED, "a signal stopped it", "again"))
 
     return job
 

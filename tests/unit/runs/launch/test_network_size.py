@@ -8,7 +8,7 @@ import pytest
 
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric, Topology
-from gradwire.runs.launch.network_size import Size, bench_of, chosen_hosts, memory_mb, seconds
+from gradwire.runs.launch.network_size import NetworkOptions, bench_of, chosen_hosts, memory_mb, seconds
 from tests.shared.parts import in_order
 
 SCENARIO = """
@@ -36,50 +36,50 @@ def scenario(tmp_path: Path) -> Path:
 
 
 def test_a_size_on_the_command_line_is_a_switch_or_two_leaves_and_two_spines() -> None:
-    plain = bench_of(Size(workers=8, rate="100gbit")).fabric
+    plain = bench_of(NetworkOptions(workers=8, rate="100gbit")).fabric
     assert (plain.hosts, plain.rate_bps, plain.topology) == (8, 100e9, Topology.SINGLE_SWITCH)
-    nested = bench_of(Size(workers=8, rate="100gbit", oversubscription=2.0)).fabric
+    nested = bench_of(NetworkOptions(workers=8, rate="100gbit", oversubscription=2.0)).fabric
     assert (nested.leaves, nested.spines, nested.uplink_rate_bps) == (2, 2, 100e9)
 
 
 def test_a_scenario_gives_its_network_and_its_limits(scenario: Path) -> None:
-    bench = bench_of(Size(scenario))
+    bench = bench_of(NetworkOptions(scenario))
     assert (bench.fabric.hosts, bench.fabric.rate_bps) == (4, 25e9)
     assert (bench.memory_mb, bench.wall_limit_s) == (4096, 60)
-    assert bench_of(Size(scenario, ("fabric.rate=10gbit",))).fabric.rate_bps == 10e9
+    assert bench_of(NetworkOptions(scenario, ("fabric.rate=10gbit",))).fabric.rate_bps == 10e9
 
 
 def test_strategies_make_no_difference_to_the_network(scenario: Path) -> None:
-    assert bench_of(Size(scenario, ('strategy.name=["ring","geryon","aggregation-ps"]',))).fabric.hosts == 4
+    assert bench_of(NetworkOptions(scenario, ('strategy.name=["ring","geryon","aggregation-ps"]',))).fabric.hosts == 4
 
 
 @pytest.mark.parametrize(
     ("size", "said"),
     [
-        (Size(), "Give a scenario, or --workers and --rate"),
-        (Size(workers=2), "Give a scenario, or --workers and --rate"),
-        (Size(workers=2, rate="fast"), "--rate fast: must be a rate"),
-        (Size(workers=2, rate="1bit"), "--rate 1bit: must be"),
-        (Size(workers=3, rate="10gbit", leaf_spine=True), "must divide the workers"),
-        (Size(workers=2, rate="10gbit", settings=("fabric.rate=1gbit",)), "--set: belongs to a scenario"),
-        (Size(Path("no-such-scenario")), "no such file"),
+        (NetworkOptions(), "Give a scenario, or --workers and --rate"),
+        (NetworkOptions(workers=2), "Give a scenario, or --workers and --rate"),
+        (NetworkOptions(workers=2, rate="fast"), "--rate fast: must be a rate"),
+        (NetworkOptions(workers=2, rate="1bit"), "--rate 1bit: must be"),
+        (NetworkOptions(workers=3, rate="10gbit", leaf_spine=True), "must divide the workers"),
+        (NetworkOptions(workers=2, rate="10gbit", settings=("fabric.rate=1gbit",)), "--set: belongs to a scenario"),
+        (NetworkOptions(Path("no-such-scenario")), "no such file"),
     ],
 )
-def test_a_size_that_says_too_little_or_what_cannot_be_is_refused(size: Size, said: str) -> None:
+def test_a_size_that_says_too_little_or_what_cannot_be_is_refused(size: NetworkOptions, said: str) -> None:
     with pytest.raises(InputFault, match=said):
         bench_of(size)
 
 
 def test_a_scenario_with_several_networks_or_beside_a_size_is_refused(scenario: Path) -> None:
     with pytest.raises(InputFault, match=in_order("2 different networks", "10gbit, 25gbit", "--set")):
-        bench_of(Size(scenario, ('fabric.rate=["10gbit","25gbit"]',)))
+        bench_of(NetworkOptions(scenario, ('fabric.rate=["10gbit","25gbit"]',)))
     with pytest.raises(InputFault, match="the scenario says"):
-        bench_of(Size(scenario, workers=2))
+        bench_of(NetworkOptions(scenario, workers=2))
 
 
 def test_more_than_the_clock_carries_is_warned_of() -> None:
-    assert bench_of(Size(workers=33, rate="100gbit")).warnings() == []
-    (warning,) = bench_of(Size(workers=34, rate="100gbit")).warnings()
+    assert bench_of(NetworkOptions(workers=33, rate="100gbit")).warnings() == []
+    (warning,) = bench_of(NetworkOptions(workers=34, rate="100gbit")).warnings()
     assert "3400gbit" in warning
 
 

@@ -16,7 +16,7 @@ import pytest
 from gradwire.faults import InputFault, MachineFault
 from gradwire.runs.campaign import Campaign
 from gradwire.runs.executing.executor import LocalPool
-from gradwire.runs.launch.place import Place, default_name, place_for, take_over
+from gradwire.runs.launch.place import NewRunFolder, default_name, place_for, take_over
 from gradwire.runs.reporting import printed_cells, without_foreign_values
 from gradwire.runs.stored.run_folder import HOLDER_FILE, locked, write_run_folder
 from gradwire.scenario.loading import Scenario, load_scenario
@@ -63,7 +63,7 @@ def made(loaded: Scenario, clock: Clock = VIRTUAL, out: Path | None = None) -> P
 def test_a_folder_is_named_after_the_scenario_and_what_was_set(settings: tuple[str, ...], name: str) -> None:
     named = replace(scenario(), settings=settings)
     assert default_name(named, VIRTUAL) == name
-    assert place_for(named, VIRTUAL) == Place(Path("runs") / name)
+    assert place_for(named, VIRTUAL) == NewRunFolder(Path("runs") / name)
 
 
 def test_another_clock_has_another_folder() -> None:
@@ -74,11 +74,11 @@ def test_a_scenario_comes_back_to_its_folder_and_no_other_does() -> None:
     first = scenario()
     assert made(first) == Path("runs/small")
     edited = scenario(text=SCENARIO.replace("alexnet", "vgg19"))
-    assert place_for(edited, VIRTUAL) == Place(Path("runs/small.2"), (Path("runs/small"),))
+    assert place_for(edited, VIRTUAL) == NewRunFolder(Path("runs/small.2"), (Path("runs/small"),))
     made(edited)
     third = scenario(text=SCENARIO.replace("alexnet", "resnet50"))
-    assert place_for(third, VIRTUAL) == Place(Path("runs/small.3"), (Path("runs/small"), Path("runs/small.2")))
-    assert place_for(first, VIRTUAL) == Place(Path("runs/small"))
+    assert place_for(third, VIRTUAL) == NewRunFolder(Path("runs/small.3"), (Path("runs/small"), Path("runs/small.2")))
+    assert place_for(first, VIRTUAL) == NewRunFolder(Path("runs/small"))
     assert place_for(edited, VIRTUAL).folder == Path("runs/small.2")
 
 
@@ -90,12 +90,12 @@ def test_words_about_the_same_points_change_no_folder() -> None:
 def test_a_folder_that_cannot_be_read_is_left_alone() -> None:
     folder = made(scenario())
     (folder / "scenario.toml").write_text("[not")
-    assert place_for(scenario(), VIRTUAL) == Place(Path("runs/small.2"), (folder,))
+    assert place_for(scenario(), VIRTUAL) == NewRunFolder(Path("runs/small.2"), (folder,))
 
 
 def test_a_folder_of_ones_own_is_refused_where_it_holds_others() -> None:
     out = made(scenario(), out=Path("results"))
-    assert place_for(scenario(), VIRTUAL, out) == Place(out)
+    assert place_for(scenario(), VIRTUAL, out) == NewRunFolder(out)
     with pytest.raises(InputFault, match=in_order("--out results:", "another scenario", "'A test'", "results-2")):
         place_for(scenario("fabric.rate=25gbit"), VIRTUAL, out)
     with pytest.raises(InputFault, match=r"clock \(virtual, scale 1\)"):

@@ -8,7 +8,7 @@ from gradwire.analysis.winners.winner_map import Place
 from gradwire.faults import InputFault
 from gradwire.runs.estimation import estimate_points
 from gradwire.runs.mapping import along_rates
-from gradwire.runs.mapping.along_rates import ALIKE, ON_A_LINE, Asked, MapTime, full_times, times_along
+from gradwire.runs.mapping.along_rates import ALIKE, ON_A_LINE, MapTime, RatePoint, full_times, times_along
 from gradwire.runs.mapping.axes import parse_axes
 from gradwire.runs.mapping.closer import Slot, deciding, fill_queues
 from gradwire.runs.mapping.grid import grid_of
@@ -39,14 +39,14 @@ def test_a_time_that_is_known_is_kept_and_queues_are_as_in_full_estimates() -> N
     point = points_of("kvstore")[8]
     (full,) = estimate_points([point], 1)
     known = MapTime(full.iteration_time_s)
-    (time,) = full_times([Asked(point, known)], "here")
+    (time,) = full_times([RatePoint(point, known)], "here")
     assert isinstance(time, MapTime)
     assert time.iteration_s == known.iteration_s
     assert time.by_queues == pytest.approx(full.by_queues, abs=2 * along_rates.ALIKE_FOR_QUEUES)
 
 
 def test_what_cannot_run_says_why_in_each_cell(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(asked: Asked, *, with_queues: bool) -> MapTime:
+    def refuse(asked: RatePoint, *, with_queues: bool) -> MapTime:
         raise InputFault(f"here: {asked.point.section.fabric.rate:g} ({with_queues})")
 
     monkeypatch.setattr(along_rates, "_estimate", refuse)

@@ -13,8 +13,8 @@ from gradwire.workloads.divisions.choices import (
     MACHINES,
     PASSES,
     SAMPLES,
-    Asked,
-    Choice,
+    DivisionChoice,
+    DivisionRequest,
     ModelShape,
     choices,
     end_blocks,
@@ -29,12 +29,12 @@ from gradwire.workloads.models.compute_times import compute_time
 from gradwire.workloads.models.resized import sample_tokens, with_tokens
 from tests.shared.parts import in_order
 
-ONE = Choice(data=8, tensor=8, pipeline=4, chunks=1, samples=1, microbatches=8, recompute="none")
+ONE = DivisionChoice(data=8, tensor=8, pipeline=4, chunks=1, samples=1, microbatches=8, recompute="none")
 
 
 def test_products_are_all_looked_at_and_those_left_out_are_counted() -> None:
     shape = ModelShape(blocks=5, heads=32, key_value_heads=8, widths=frozenset({4096}))
-    found, left_out = choices(Asked(64, 8, 48, shape))
+    found, left_out = choices(DivisionRequest(64, 8, 48, shape))
     assert all(each.data * each.tensor * each.pipeline == 64 for each in found)
     assert all(each.data * each.microbatches * each.samples == 48 for each in found)
     products = {(each.data, each.tensor, each.pipeline) for each in found}
@@ -46,7 +46,7 @@ def test_products_are_all_looked_at_and_those_left_out_are_counted() -> None:
 
 def test_schedules_that_take_hours_to_follow_are_left_out() -> None:
     shape = ModelShape(32, 0, 0, frozenset({4096}))
-    found, left_out = choices(Asked(64, 8, 10**15, shape))
+    found, left_out = choices(DivisionRequest(64, 8, 10**15, shape))
     assert not found
     assert left_out[PASSES] > 0
     with pytest.raises(InputFault, match=in_order("microbatches = 100000:", "stages = 64", "12,800,000 passes")):
@@ -87,7 +87,7 @@ def test_the_last_piece_has_what_is_left() -> None:
 def test_tokens_and_experts_are_divided_among_those_with_the_same_parameters() -> None:
     shape = ModelShape.of(model("mixtral-8x7b"))
     assert (shape.experts, shape.divides_tokens) == (8, True)
-    found, _ = choices(Asked(128, 8, 64, shape, 65_536))
+    found, _ = choices(DivisionRequest(128, 8, 64, shape, 65_536))
     assert all(each.data * each.context * each.tensor * each.pipeline == 128 for each in found)
     assert all(each.context == 1 or each.experts == 1 for each in found)
     assert {each.context for each in found} == {1, 2, 4, 8, 16}

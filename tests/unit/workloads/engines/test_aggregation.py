@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradwire.analysis.bounds import bounds
-from gradwire.controller.flows import switch_rules, trace
+from gradwire.controller.switch_flows import switch_rules, trace
 from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric, Topology, dscp_of_band

@@ -21,7 +21,7 @@ from benchmarks.layer_shares import (
 from gradwire.workloads.models import model
 from gradwire.workloads.models.compute_times import BY_KIND, compute_time
 from gradwire.workloads.models.device_facts import DEVICES
-from gradwire.workloads.models.layer_times import Roof, Work, has_kinds, layer_times, work_of
+from gradwire.workloads.models.layer_times import Roof, WorkKind, has_kinds, layer_times, work_of
 from gradwire.workloads.models.measured_shares import H100_PYTORCH
 from gradwire.workloads.models.profile import LayerKind, Profile
 from gradwire.workloads.models.resized import with_tokens
@@ -132,12 +132,12 @@ def test_every_layer_of_every_model_has_a_time() -> None:
 def test_a_layer_is_timed_by_what_it_does() -> None:
     resnet, bert = model("resnet50").layers, model("bert-base").layers
     work = {layer.name: work_of(layer, last=layer is bert[-1]) for layer in bert}
-    assert work["block0/attention/attend"] == (Work.SCORES,)
-    assert work["block0/ffn/up"] == (Work.PRODUCT, Work.AFTER_PRODUCT)
-    assert work["block0/ffn/norm"] == (Work.LAYER_NORM,)
-    assert work["loss"] == (Work.LOSS,)
+    assert work["block0/attention/attend"] == (WorkKind.SCORES,)
+    assert work["block0/ffn/up"] == (WorkKind.PRODUCT, WorkKind.AFTER_PRODUCT)
+    assert work["block0/ffn/norm"] == (WorkKind.LAYER_NORM,)
+    assert work["loss"] == (WorkKind.LOSS,)
     norm = next(layer for layer in resnet if layer.kind is LayerKind.NORM)
-    assert work_of(norm) == (Work.BATCH_NORM,)
+    assert work_of(norm) == (WorkKind.BATCH_NORM,)
 
 
 def test_shorter_sequences_move_fewer_numbers() -> None:

@@ -16,7 +16,7 @@ from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
 from gradwire.workloads.checker import PlanError, check
-from gradwire.workloads.engines.parallel.division import Grid
+from gradwire.workloads.engines.parallel.division import WorkerGrid
 from gradwire.workloads.engines.parallel.segments import cut, piece_blocks
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models import model
@@ -155,7 +155,7 @@ def test_a_transformer_is_cut_at_its_halves() -> None:
 
 
 def test_neighbours_share_layers_and_groups_are_the_grid() -> None:
-    grid = Grid.of(12, tensor=2, stages=3)
+    grid = WorkerGrid.of(12, tensor=2, stages=3)
     assert grid.data == 2
     assert [grid.tensor_groups(stage) for stage in range(3)] == [
         [[0, 1], [2, 3]],
@@ -163,8 +163,8 @@ def test_neighbours_share_layers_and_groups_are_the_grid() -> None:
         [[8, 9], [10, 11]],
     ]
     assert grid.data_groups(1) == [[4, 6], [5, 7]]
-    assert Grid(tensor=1, data=4, stages=1).neighbours(0, 2) == [[0, 1], [2, 3]]
-    assert Grid(tensor=1, data=4, stages=1).same_experts(0, 2) == [[0, 2], [1, 3]]
+    assert WorkerGrid(tensor=1, data=4, stages=1).neighbours(0, 2) == [[0, 1], [2, 3]]
+    assert WorkerGrid(tensor=1, data=4, stages=1).same_experts(0, 2) == [[0, 2], [1, 3]]
     assert [grid.worker(*grid.place(worker)) for worker in range(12)] == [*range(12)]
 
 

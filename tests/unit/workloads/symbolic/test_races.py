@@ -18,10 +18,10 @@ from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.symbolic import accesses
 from gradwire.workloads.symbolic import verification as choosing
 from gradwire.workloads.symbolic.defects import Defect
-from gradwire.workloads.symbolic.execution import Execution, executions
+from gradwire.workloads.symbolic.plan_execution import Execution, executions
 from gradwire.workloads.symbolic.precedence import PrecedenceInCode, PrecedenceInPython, has_cycle
 from gradwire.workloads.symbolic.verification import ORDERS, race
-from gradwire.workloads.symbolic.wait_graph import Graph, Holdings
+from gradwire.workloads.symbolic.wait_graph import Holdings, WaitGraph
 from tests.mutations.bases import plan_of as plan_of_base
 from tests.mutations.plans import goes_on_before_its_own_part_is_complete
 from tests.shared.examples import examples
@@ -39,8 +39,8 @@ REPLAYS = 12
 
 def executed(
     plan: Plan, urgencies: list[np.typing.NDArray[np.int64]] | None = None
-) -> tuple[Graph, Holdings, list[Execution]]:
-    graph, holdings = Graph(plan), Holdings(plan)
+) -> tuple[WaitGraph, Holdings, list[Execution]]:
+    graph, holdings = WaitGraph(plan), Holdings(plan)
     orders = urgencies or [order(graph) for order in ORDERS]
     return graph, holdings, list(executions(graph, orders, holdings, in_code=False))
 
@@ -205,7 +205,7 @@ def test_queues_of_all_pairs_are_ordered_in_one_pass() -> None:
     job = job_of(profile_of([(LayerKind.FC, [1000])] * 2), Cluster(256, 256))
     (plan,) = compiled(job, "tictac", {}).values()
     begun_s = time.process_time()
-    graph = Graph(plan)
+    graph = WaitGraph(plan)
     assert time.process_time() - begun_s < 2
     counting = plan.queue_discipline[plan.ops.lane] == Discipline.COUNTER
     assert len(graph.source) == len(plan.dep_op) + int((plan.ops.message >= 0).sum()) // 2 + int(

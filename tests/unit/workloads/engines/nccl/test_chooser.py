@@ -16,26 +16,28 @@ from gradwire.faults import InputFault
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.chooser import Communicator, choose, estimates
 from gradwire.workloads.engines.nccl.environment import environment_of
-from gradwire.workloads.engines.nccl.search import Found, Machine, search
-from gradwire.workloads.engines.nccl.tables import TABLES, Algorithm, Gpu, Protocol, version_of
+from gradwire.workloads.engines.nccl.search import FoundChannels, GpuMachine, search
+from gradwire.workloads.engines.nccl.tables import TABLES, Gpu, NcclAlgorithm, Protocol, version_of
 from tests.shared.parts import in_order
 
 CASES = list(csv.DictReader((Path(__file__).parent / "choices_of_nccl.csv").read_text().splitlines()))
 GIB = 2**30
-H100_TCP = Machine(gpus=8, gpu=Gpu.HOPPER, nics=1, nic_bytes_per_s=25e9, gpu_direct=False, links=18)
-H100_RDMA = Machine(gpus=8, gpu=Gpu.HOPPER, nics=8, nic_bytes_per_s=25e9, gpu_direct=True, links=18)
-B200 = Machine(gpus=8, gpu=Gpu.BLACKWELL, nics=8, nic_bytes_per_s=50e9, gpu_direct=True, links=18)
-A100 = Machine(gpus=8, gpu=Gpu.AMPERE, nics=8, nic_bytes_per_s=25e9, gpu_direct=True, links=12)
-V100_ALONE = Machine(gpus=1, gpu=Gpu.VOLTA, nics=1, nic_bytes_per_s=1.25e9, gpu_direct=False, links=0, nvswitch=False)
+H100_TCP = GpuMachine(gpus=8, gpu=Gpu.HOPPER, nics=1, nic_bytes_per_s=25e9, gpu_direct=False, links=18)
+H100_RDMA = GpuMachine(gpus=8, gpu=Gpu.HOPPER, nics=8, nic_bytes_per_s=25e9, gpu_direct=True, links=18)
+B200 = GpuMachine(gpus=8, gpu=Gpu.BLACKWELL, nics=8, nic_bytes_per_s=50e9, gpu_direct=True, links=18)
+A100 = GpuMachine(gpus=8, gpu=Gpu.AMPERE, nics=8, nic_bytes_per_s=25e9, gpu_direct=True, links=12)
+V100_ALONE = GpuMachine(
+    gpus=1, gpu=Gpu.VOLTA, nics=1, nic_bytes_per_s=1.25e9, gpu_direct=False, links=0, nvswitch=False
+)
 
 
-def communicator(version: str, machine: Machine, machines: int, **variables: str) -> Communicator:
+def communicator(version: str, machine: GpuMachine, machines: int, **variables: str) -> Communicator:
     known = version_of(version)
     return Communicator(known, machine, machines, environment_of(variables, known))
 
 
 def of_case(case: dict[str, str]) -> Communicator:
-    machine = Machine(
+    machine = GpuMachine(
         gpus=int(case["gpus"]),
         gpu=Gpu[case["gpu"].upper()],
         nics=int(case["nics"]),
@@ -52,7 +54,7 @@ def of_case(case: dict[str, str]) -> Communicator:
 def test_there_are_200_cases_of_all_versions_algorithms_and_protocols() -> None:
     assert len(CASES) == 200
     assert {version_of(case["version"]) for case in CASES} == set(TABLES)
-    assert {case["algorithm"] for case in CASES} == {*Algorithm, "none"}
+    assert {case["algorithm"] for case in CASES} == {*NcclAlgorithm, "none"}
     assert {case["protocol"] for case in CASES} == {*Protocol, "none"}
 
 
@@ -97,7 +99,7 @@ BY_HAND = [
 
 @pytest.mark.parametrize(("version", "machine", "machines", "size_bytes", "algorithm", "protocol", "time_us"), BY_HAND)
 def test_ten_choices_by_hand(
-    version: str, machine: Machine, machines: int, size_bytes: int, algorithm: str, protocol: str, time_us: float
+    version: str, machine: GpuMachine, machines: int, size_bytes: int, algorithm: str, protocol: str, time_us: float
 ) -> None:
     choice = choose(communicator(version, machine, machines), Collective.ALL_REDUCE, size_bytes)
     assert (choice.algorithm, choice.protocol) == (algorithm, protocol)
@@ -107,27 +109,31 @@ def test_ten_choices_by_hand(
 def test_the_search_finds_what_the_links_carry() -> None:
     # H100: 18 links of 20.6 GB/s are 370.8. Six rings of 60 are divided in two; NVLS needs nine times a head's rate.
     alone = search((2, 22), H100_RDMA, 1)
-    assert (alone.ring, alone.tree) == (Found(12, 30, 30), Found(12, 30, 30))
+    assert (alone.ring, alone.tree) == (FoundChannels(12, 30, 30), FoundChannels(12, 30, 30))
     assert (alone.nvls.channels, alone.nvls.inside) == (8, 40)
     assert alone.channels == 24
     # One NIC of 25 GB/s has one channel of 24; trees have 48 inside. NVLS would rather have eight heads of 3.
     tcp = search((2, 22), H100_TCP, 2)
-    assert (tcp.ring, tcp.tree, tcp.nvls) == (Found(1, 24, 24), Found(1, 48, 24), Found(8, 3, 3))
+    assert (tcp.ring, tcp.tree, tcp.nvls) == (
+        FoundChannels(1, 24, 24),
+        FoundChannels(1, 48, 24),
+        FoundChannels(8, 3, 3),
+    )
     # Since 2.22, rings use NVLS's 16 channels as well.
     assert [search(version, H100_TCP, 2).channels for version in ((2, 19), (2, 21), (2, 22))] == [2, 2, 16]
     # Seven channels of 48 would carry less than eight of 45.
-    fast = Machine(gpus=8, gpu=Gpu.HOPPER, nics=8, nic_bytes_per_s=50e9, gpu_direct=True, links=18)
-    assert search((2, 22), fast, 2).ring == Found(8, 45, 45)
+    fast = GpuMachine(gpus=8, gpu=Gpu.HOPPER, nics=8, nic_bytes_per_s=50e9, gpu_direct=True, links=18)
+    assert search((2, 22), fast, 2).ring == FoundChannels(8, 45, 45)
 
 
 def test_the_environment_decides() -> None:
     ring = communicator("2.22", H100_TCP, 2, NCCL_ALGO="ring", NCCL_PROTO="^LL128")
-    assert choose(ring, Collective.ALL_REDUCE, GIB).algorithm is Algorithm.RING
+    assert choose(ring, Collective.ALL_REDUCE, GIB).algorithm is NcclAlgorithm.RING
     channels = communicator("2.22", H100_TCP, 2, NCCL_MAX_NCHANNELS="4", NCCL_ALGO="Ring").searched
     assert channels.channels == 16  # NVLS has 16 whatever is set, and rings use them.
     assert communicator("2.21", H100_TCP, 2, NCCL_MIN_NCHANNELS="8").searched.channels == 8
     mixed = communicator("2.24", A100, 2, NCCL_ALGO="tree;allreduce:^tree;broadcast:ring", NCCL_PROTO="simple")
-    assert {one.algorithm for one in estimates(mixed, Collective.ALL_REDUCE)} == {Algorithm.RING}
+    assert {one.algorithm for one in estimates(mixed, Collective.ALL_REDUCE)} == {NcclAlgorithm.RING}
     with pytest.raises(InputFault, match=in_order("no algorithm", "all-gather")):
         estimates(mixed, Collective.ALL_GATHER)
 
@@ -154,6 +160,6 @@ def test_what_is_out_of_range_is_refused() -> None:
     with pytest.raises(InputFault, match=in_order("NCCL 2.17:", "2.18")):
         version_of("2.17")
     with pytest.raises(InputFault, match="GPUs on a machine"):
-        Machine(gpus=0, gpu=Gpu.VOLTA, nics=1, nic_bytes_per_s=1e9, gpu_direct=False, links=0)
+        GpuMachine(gpus=0, gpu=Gpu.VOLTA, nics=1, nic_bytes_per_s=1e9, gpu_direct=False, links=0)
     with pytest.raises(InputFault, match="chooses for"):
         choose(communicator("2.22", A100, 2), Collective.ALL_TO_ALL, 8)

@@ -11,9 +11,9 @@ import pytest
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.chooser import choose, latency_us
+from gradwire.workloads.engines.nccl.efa_plugin import Plugin, Region, plugin_of
 from gradwire.workloads.engines.nccl.pieces import divide
-from gradwire.workloads.engines.nccl.plugin import Plugin, Region, plugin_of
-from gradwire.workloads.engines.nccl.tables import Algorithm, Gpu, Protocol
+from gradwire.workloads.engines.nccl.tables import Gpu, NcclAlgorithm, Protocol
 from tests.shared.parts import in_order
 from tests.unit.workloads.engines.nccl.test_chooser import B200, GIB, communicator
 
@@ -33,12 +33,12 @@ def test_choices_are_those_of_the_plugins_own_code(release: str) -> None:
         what = (Collective(case["collective"]), int(case["machines"]), int(case["gpus"]), int(case["size_bytes"]))
         pair = plugin.tuned(*what, lambda _: True)
         assert tuple(pair or "--") == (case["algorithm"], case["protocol"]), case
-        channels = plugin.channels(*what) if pair == (Algorithm.TREE, Protocol.LL128) else None
+        channels = plugin.channels(*what) if pair == (NcclAlgorithm.TREE, Protocol.LL128) else None
         assert (channels or 0) == int(case["channels"]), case
 
 
 def test_a_corner_is_part_of_a_region() -> None:
-    region = Region(Algorithm.TREE, Protocol.LL, ((0, 2), (100, 2), (100, 8), (0, 8)))
+    region = Region(NcclAlgorithm.TREE, Protocol.LL, ((0, 2), (100, 2), (100, 8), (0, 8)))
     assert region.has((100, 8))
     assert region.has((0, 5))
     assert region.has((50, 5))
@@ -77,10 +77,10 @@ def test_nccl_counts_the_latency_of_the_plugin_with_simple_twice() -> None:
     comm = communicator("2.27", B200, 4)
     told = replace(comm, plugin=plugin_of("1.15", (2, 27), Gpu.BLACKWELL, None))
     for algorithm, protocol, crossings in (
-        (Algorithm.TREE, Protocol.LL128, 4),
-        (Algorithm.RING, Protocol.LL, 6),
-        (Algorithm.RING, Protocol.SIMPLE, 12),
-        (Algorithm.NVLS_TREE, Protocol.SIMPLE, 8),
+        (NcclAlgorithm.TREE, Protocol.LL128, 4),
+        (NcclAlgorithm.RING, Protocol.LL, 6),
+        (NcclAlgorithm.RING, Protocol.SIMPLE, 12),
+        (NcclAlgorithm.NVLS_TREE, Protocol.SIMPLE, 8),
     ):
         more = latency_us(told, ALL_REDUCE, algorithm, protocol) - latency_us(comm, ALL_REDUCE, algorithm, protocol)
         assert more == pytest.approx(crossings * 35)
@@ -98,13 +98,13 @@ def test_the_environment_narrows_what_the_tuner_may_take() -> None:
 def test_the_plugin_sets_channels_buffers_and_chunks() -> None:
     comm = communicator("2.27", B200, 4)
     told = replace(comm, plugin=plugin_of("1.16", (2, 27), Gpu.BLACKWELL, None))
-    tree = (Algorithm.TREE, Protocol.LL128)
+    tree = (NcclAlgorithm.TREE, Protocol.LL128)
     assert (divide(comm, ALL_REDUCE, *tree, 16 * MIB).channels, divide(told, ALL_REDUCE, *tree, 16 * MIB).channels) == (
         32,
         24,
     )
     assert divide(told, ALL_REDUCE, *tree, 64 * MIB).channels == 32
-    ring = (Algorithm.RING, Protocol.SIMPLE)
+    ring = (NcclAlgorithm.RING, Protocol.SIMPLE)
     assert [divide(one, ALL_REDUCE, *ring, 16 * GIB).chunk_bytes for one in (comm, told)] == [2 * MIB, 4 * MIB]
-    nvls_tree = (Algorithm.NVLS_TREE, Protocol.SIMPLE)
+    nvls_tree = (NcclAlgorithm.NVLS_TREE, Protocol.SIMPLE)
     assert [divide(one, ALL_REDUCE, *nvls_tree, 16 * GIB).chunk_bytes for one in (comm, told)] == [65536, 524288]

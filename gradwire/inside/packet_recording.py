@@ -23,7 +23,7 @@ END_S = 60.0
 WORD_BYTES = 4096
 
 
-class Recording:
+class PacketRecording:
     """A process that writes the packets of ports to the folder CAPTURE_FOLDER of the job's folder until `end`.
 
     names: as `Fabric.ports_named` takes them. Raises MachineFault if a port cannot be captured.

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gradwire.inside.typed_protocol import Asked
-from gradwire.vm.session import Session
+from gradwire.inside.typed_protocol import LineAsked
+from gradwire.vm.session import JobSession
 
 AHEAD_S = 5.0
 TIMES_WALL = 10.0
@@ -29,7 +29,7 @@ TYPED_BYTES = 4096
 
 
 @dataclass(frozen=True)
-class Pace:
+class ClockPace:
     """The limit of a clock that was at `begin_s` when the wall clock was at `wall_begin_s`."""
 
     begin_s: float
@@ -45,12 +45,12 @@ class Person:
 
     def __init__(self) -> None:
         self._begin_s = time.monotonic()
-        self._pace: Pace | None = None
+        self._pace: ClockPace | None = None
 
     def wait(
         self,
         virtual_s: float,
-        running: Session,
+        running: JobSession,
         interrupted: Callable[[], bool],
         *,
         reads_lines: bool = True,
@@ -61,7 +61,7 @@ class Person:
         reads_lines: whether input is read here. others: further descriptors that end the waiting, and are read by the
         caller.
         """
-        self._pace = self._pace or Pace(virtual_s, time.monotonic())
+        self._pace = self._pace or ClockPace(virtual_s, time.monotonic())
         running.hold()
         try:
             while not interrupted():
@@ -80,7 +80,7 @@ class Person:
             running.go_on()
 
 
-def complete_with(asked: Asked) -> None:
+def complete_with(asked: LineAsked) -> None:
     """Has readline complete the words, and know the earlier lines, of the script that asks for a line."""
     readline.set_auto_history(True)
     readline.parse_and_bind("tab: complete")

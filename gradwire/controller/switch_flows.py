@@ -39,8 +39,8 @@ from gradwire.controller.rules import (
     PAIR_PRIORITY,
     PAIR_TABLE,
     SOURCE_PRIORITY,
-    Bucket,
     FlowRule,
+    GroupBucket,
     GroupRule,
     Hop,
     Match,
@@ -127,7 +127,7 @@ def _multicast(fabric: Fabric, ports_of_group: dict[int, list[int]]) -> tuple[li
     for group, ports in ports_of_group.items():
         for band in range(fabric.bands):
             group_id = group * fabric.bands + band + 1
-            groups.append(GroupRule(group_id, tuple(Bucket(band, port) for port in ports)))
+            groups.append(GroupRule(group_id, tuple(GroupBucket(band, port) for port in ports)))
             match = Match(None, fabric.group_ip(group), dscp_of_band(band))
             flows.append(FlowRule(MULTICAST_PRIORITY, match, group_id=group_id))
     return groups, flows

@@ -6,7 +6,7 @@ import pytest
 
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric, Topology
-from gradwire.scenario.resolution.placement import hosts_needed, placed
+from gradwire.scenario.resolution.job_placement import hosts_needed, placed
 from gradwire.scenario.sections.job import JobPlace
 from tests.shared.parts import in_order
 

@@ -14,15 +14,15 @@ from gradwire.analysis.report.text_table import Part
 from gradwire.faults import InputFault
 from gradwire.runs.campaign import Campaign, run_side_by_side
 from gradwire.runs.comparing.planning import plan_comparison
-from gradwire.runs.comparing.questions import Asked
+from gradwire.runs.comparing.questions import AnyQuestion
 from gradwire.runs.compiling.many_points import cores
-from gradwire.runs.executing.choice import Where
 from gradwire.runs.executing.executor import Planned
-from gradwire.runs.expected_cost import Expectation, announcement
+from gradwire.runs.executing.executor_choice import Where
+from gradwire.runs.expected_cost import TimeLeft, announcement
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.machine_trial import trial_on
-from gradwire.runs.launch.place import Place, place_for, refuse_unusable, take_over, taken_words, writing
+from gradwire.runs.launch.place import NewRunFolder, place_for, refuse_unusable, take_over, taken_words, writing
 from gradwire.runs.reporting import with_own_values
 from gradwire.runs.screen import Screen, Silent
 from gradwire.runs.stored.provenance import note_start, provenance
@@ -40,7 +40,7 @@ class Prepared:
 
     scenario: Scenario[Any]
     planned: Sequence[Planned]
-    place: Place
+    place: NewRunFolder
     clock: Clock
     #: Origin of a measured scale of the wall clock.
     scale_from: str = ""
@@ -71,7 +71,7 @@ def prepare(scenario: AnyScenario, clock: Clock, out: Path | None, screen: Scree
 
 
 def prepare_comparison(
-    question: Asked,
+    question: AnyQuestion,
     strategies: Sequence[str],
     seeds: int,
     out: Path | None,
@@ -144,7 +144,7 @@ def _measured(scenario: AnyScenario, folder: Path, screen: Screen) -> tuple[Cloc
     return Clock("wall", chosen.number), chosen.measured
 
 
-def _usable_place(scenario: AnyScenario, clock: Clock, out: Path | None, screen: Screen) -> Place:
+def _usable_place(scenario: AnyScenario, clock: Clock, out: Path | None, screen: Screen) -> NewRunFolder:
     """The run folder of a scenario, which can be written; says if it is not the one of the scenario's name."""
     place = place_for(scenario, clock, out)
     refuse_unusable(place.folder)
@@ -242,7 +242,7 @@ def _run(several: Sequence[Prepared], where: Where, screen: Screen, *, fresh: bo
     clock = first.clock
     with where.opened(clock, trial_on(clock), screen.warn, len(planned)) as executor:
         screen.note(announcement(to_run, executor.jobs))
-        expected = Expectation(to_run, executor.jobs)
+        expected = TimeLeft(to_run, executor.jobs)
         running = screen.running(len(planned), expected, titles if len(several) > 1 else {})
         with running as watcher, writing(first.place.folder):
             campaigns = [

@@ -16,7 +16,7 @@ from importlib.resources import files
 
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.collectives.schedule import Collective
-from gradwire.workloads.engines.nccl.tables import Algorithm, Gpu, Protocol, Version
+from gradwire.workloads.engines.nccl.tables import Gpu, NcclAlgorithm, Protocol, Version
 
 RELEASES = ("1.13", "1.15", "1.16", "1.17")
 """Releases of December 2024, June, June and September 2025. 1.15 is the first with P6-B200 (RELEASENOTES.md)."""
@@ -43,14 +43,14 @@ FAR = (2 * 100.0 * 2**30, 2 * 2.0**20)
 """A point outside of all regions: twice `TUNER_MAX_SIZE` and `TUNER_MAX_RANKS`."""
 
 Point = tuple[float, float]
-Pair = tuple[Algorithm, Protocol]
+Pair = tuple[NcclAlgorithm, Protocol]
 
 
 @dataclass(frozen=True)
 class Region:
     """Sizes and numbers of ranks for which the tuner takes an algorithm and a protocol."""
 
-    algorithm: Algorithm
+    algorithm: NcclAlgorithm
     protocol: Protocol
     corners: tuple[Point, ...]
 
@@ -176,7 +176,7 @@ def _regions() -> dict[tuple[str, Gpu, int, Collective], tuple[Region, ...]]:
             corners = tuple(
                 (float(size), float(ranks)) for size, ranks in (corner.split(":") for corner in row["borders"].split())
             )
-            region = Region(Algorithm(row["algorithm"]), Protocol(row["protocol"]), corners)
+            region = Region(NcclAlgorithm(row["algorithm"]), Protocol(row["protocol"]), corners)
             for release in row["releases"].split():
                 key = (release, gpus[row["gpu"]], int(row["gpus"]), Collective(row["collective"]))
                 found[key] = (*found.get(key, ()), region)

@@ -8,8 +8,8 @@ import tomllib
 import pytest
 
 from gradwire.faults import Fault, InputFault, MachineFault
-from gradwire.runs.executing.choice import Where
 from gradwire.runs.executing.executor import LocalPool
+from gradwire.runs.executing.executor_choice import Where
 from gradwire.scenario.loading import resolve
 from gradwire.vm.machines import Clock
 from tests.shared.parts import in_order

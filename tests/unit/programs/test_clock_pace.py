@@ -6,8 +6,8 @@ import readline
 
 import pytest
 
-from gradwire.inside.typed_protocol import Asked
-from gradwire.programs.pace import AHEAD_S, TIMES_WALL, Pace, complete_with
+from gradwire.inside.typed_protocol import LineAsked
+from gradwire.programs.clock_pace import AHEAD_S, TIMES_WALL, ClockPace, complete_with
 
 
 @pytest.mark.parametrize(
@@ -20,12 +20,12 @@ from gradwire.programs.pace import AHEAD_S, TIMES_WALL, Pace, complete_with
     ],
 )
 def test_a_clock_waits_for_the_wall_clock(virtual_s: float, wall_s: float, ahead_s: float) -> None:
-    assert Pace(100.0, 50.0).ahead_s(virtual_s, wall_s) == pytest.approx(ahead_s)
+    assert ClockPace(100.0, 50.0).ahead_s(virtual_s, wall_s) == pytest.approx(ahead_s)
 
 
 def test_words_of_the_script_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:
     before = readline.get_completer()
-    complete_with(Asked(("pingall", "pingpair", "h1"), ("h1", "h2")))
+    complete_with(LineAsked(("pingall", "pingpair", "h1"), ("h1", "h2")))
     complete = readline.get_completer()
     readline.set_completer(before)
     assert complete is not None

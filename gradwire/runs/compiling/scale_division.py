@@ -53,12 +53,12 @@ MESSAGE_BYTES = 24 + 2 * (ETHERNET_HEADER_BYTES + IP_TCP_HEADER_BYTES + PREAMBLE
 not full, and an ACK."""
 MOST = 2**20
 """The largest division."""
-CODE = ("gradwire.runs.compiling.division",)
+CODE = ("gradwire.runs.compiling.scale_division",)
 """Modules that decide a division, in addition to those of estimates."""
 
 
 @dataclass(frozen=True)
-class Division:
+class ScaleDivision:
     """The number that bytes and rates are divided by, and the largest effect of that on the iteration time, as a share
     of it."""
 
@@ -66,10 +66,10 @@ class Division:
     error: float = 0.0
 
 
-UNDIVIDED = Division()
+UNDIVIDED = ScaleDivision()
 
 
-def division_for(plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds, fidelity: float) -> Division:
+def division_for(plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds, fidelity: float) -> ScaleDivision:
     """The largest power of 2 by which all of a point's plans may be divided. Raises InternalFault for a plan that gets
     stuck.
 
@@ -77,7 +77,7 @@ def division_for(plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds,
     for then a smaller one takes no less time to emulate.
     """
 
-    def found() -> Division:
+    def found() -> ScaleDivision:
         most = min(_useful(plan, fabric) for plan in plans.values())
         errors: dict[int, float] = {1: 0.0}
 
@@ -86,17 +86,17 @@ def division_for(plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds,
             return errors[number] <= fidelity
 
         number = _largest(fits, most)
-        return Division(number, errors[number])
+        return ScaleDivision(number, errors[number])
 
     return kept_division(plans, fabric, send_ends, repr(fidelity), found)
 
 
 def kept_division(
-    plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds, wanted: str, found: Callable[[], Division]
-) -> Division:
+    plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds, wanted: str, found: Callable[[], ScaleDivision]
+) -> ScaleDivision:
     """Division that `found` computes for these plans, from the cache if it was computed before. wanted: what is asked,
     in words, as a part of the cache's key."""
-    return cached(_path(plans, fabric, send_ends, wanted), Division, found)
+    return cached(_path(plans, fabric, send_ends, wanted), ScaleDivision, found)
 
 
 def division_error(plan: Plan, fabric: Fabric, send_ends: SendEnds, number: int) -> float:
@@ -161,7 +161,7 @@ def forced_division(
     number: int,
     least: int = 1,
     fidelity: float | None = None,
-) -> Division:
+) -> ScaleDivision:
     """The division by `number`, which the virtual clock asks for; by less where that does too much, but by `least`,
     which it needs.
 
@@ -174,12 +174,12 @@ def forced_division(
         number //= 2
 
 
-def _division_by(plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds, number: int) -> Division:
+def _division_by(plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds, number: int) -> ScaleDivision:
     if number == 1:
-        return Division()
+        return ScaleDivision()
 
-    def found() -> Division:
-        return Division(number, max(forced_error(plan, fabric, send_ends, number) for plan in plans.values()))
+    def found() -> ScaleDivision:
+        return ScaleDivision(number, max(forced_error(plan, fabric, send_ends, number) for plan in plans.values()))
 
     return kept_division(plans, fabric, send_ends, f"by {number}", found)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gradwire.faults import InputFault, InternalFault
-from gradwire.runs.stored.files import fitting, note_made_here, read_message, reading, refuse_changed, seal
+from gradwire.runs.stored.run_files import fitting, note_made_here, read_message, reading, refuse_changed, seal
 from tests.shared.parts import in_order
 
 

@@ -16,9 +16,9 @@ from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.symbolic import verification as choosing
 from gradwire.workloads.symbolic.defects import Defect, never_ready
-from gradwire.workloads.symbolic.execution import executions
+from gradwire.workloads.symbolic.plan_execution import executions
 from gradwire.workloads.symbolic.verification import ORDERS
-from gradwire.workloads.symbolic.wait_graph import Graph, Holdings
+from gradwire.workloads.symbolic.wait_graph import Holdings, WaitGraph
 from tests.shared.examples import examples
 from tests.shared.small_allreduces import allreduces, plan_of
 from tests.shared.small_jobs import dependencies, job_of, profile_of, with_cell, with_dependencies
@@ -29,7 +29,7 @@ quick = settings(max_examples=examples(60), deadline=None, suppress_health_check
 
 def executed(plan: Plan) -> list[list[Defect]]:
     """What is found in each order, the same either way."""
-    graph = Graph(plan)
+    graph = WaitGraph(plan)
     outcomes = []
     for order in ORDERS:
         held = [Holdings(plan), Holdings(plan)]
@@ -44,7 +44,7 @@ def executed(plan: Plan) -> list[list[Defect]]:
     return outcomes
 
 
-def is_refused_by_a_ledger(graph: Graph, urgency: Int64) -> bool:
+def is_refused_by_a_ledger(graph: WaitGraph, urgency: Int64) -> bool:
     """Whether a Ledger refuses anything while the plan is executed in this order, or an op never becomes ready."""
     run, count = OnLedger(graph.plan), graph.count
     waits_for = graph.waits_for.tolist()

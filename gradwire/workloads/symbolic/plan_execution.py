@@ -16,7 +16,7 @@ import numpy.typing as npt
 from gradwire.datatypes.plan import Combine, Int32, Int64, OpKind, UInt8
 from gradwire.workloads.symbolic.defects import Defect, never_ready, not_held, wrongly_added
 from gradwire.workloads.symbolic.loops import Loops
-from gradwire.workloads.symbolic.wait_graph import ITERATIONS, Graph, Holdings, UInt64
+from gradwire.workloads.symbolic.wait_graph import ITERATIONS, Holdings, UInt64, WaitGraph
 
 SENDS, RECEIVES, COPIES = 1, 2, 4
 """Bits of `_Code.does`. An op without a bit only takes its turn."""
@@ -86,7 +86,9 @@ class Execution(NamedTuple):
     sent_workers: UInt64
 
 
-def executions(graph: Graph, urgencies: Sequence[Int64], holdings: Holdings, *, in_code: bool) -> Iterator[Execution]:
+def executions(
+    graph: WaitGraph, urgencies: Sequence[Int64], holdings: Holdings, *, in_code: bool
+) -> Iterator[Execution]:
     """Executes a plan once for each order.
 
     `holdings.summed` learns which sums become complete. in_code: by machine code.
@@ -99,7 +101,7 @@ def executions(graph: Graph, urgencies: Sequence[Int64], holdings: Holdings, *, 
         yield _execution(graph, holdings, code, urgency, in_code=in_code)
 
 
-def _execution(graph: Graph, holdings: Holdings, code: _Code, urgency: Int64, *, in_code: bool) -> Execution:
+def _execution(graph: WaitGraph, holdings: Holdings, code: _Code, urgency: Int64, *, in_code: bool) -> Execution:
     count = graph.count
     levels = ITERATIONS * (int(urgency.max(initial=0)) + 1)
     words = holdings.contribution.shape[1]
@@ -131,7 +133,7 @@ def _execution(graph: Graph, holdings: Holdings, code: _Code, urgency: Int64, *,
     return Execution(_defect(graph, finding, state.waits_for), state.sent_iteration, sent_workers)
 
 
-def _defect(graph: Graph, outcome: tuple[int, int, int, int], waits_for: Int64) -> Defect | None:
+def _defect(graph: WaitGraph, outcome: tuple[int, int, int, int], waits_for: Int64) -> Defect | None:
     """Returns the defect that `_execute` found, or that of an op that never became ready; None if there is none."""
     finding, node, one, other = outcome
     count, plan = graph.count, graph.plan
@@ -144,7 +146,7 @@ def _defect(graph: Graph, outcome: tuple[int, int, int, int], waits_for: Int64) 
     return never_ready(int(stuck[0]) % count, int(stuck[0]) // count) if len(stuck) else None
 
 
-def _code(graph: Graph, holdings: Holdings, *, in_code: bool) -> _Code:
+def _code(graph: WaitGraph, holdings: Holdings, *, in_code: bool) -> _Code:
     plan, ops, count = graph.plan, graph.plan.ops, graph.count
     data = ops.chunk >= 0
     sends, receives = data & (ops.kind == OpKind.SEND), data & (ops.kind == OpKind.RECV)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradwire.controller.flows import SummitChoice, switch_rules, trace, trace_group
 from gradwire.controller.rules import FlowRule, Hop, Match, SwitchRules, lookup
+from gradwire.controller.switch_flows import SummitChoice, switch_rules, trace, trace_group
 from gradwire.network.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
 from gradwire.network.graph_shapes import Ring
 from gradwire.network.network_graph import spread
