@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from gradwire.datatypes.network_counts import LineCount, ReplacedQueues
-from gradwire.inside.readings import Reading, forget_counts
+from gradwire.inside.readings import CounterReading, forget_counts
 from gradwire.network.fabric import Port
 from gradwire.topo.counters import BandCounters, DatapathCounters, PortCounters, PortQueues, TcpCounters
 from gradwire.topo.network import Network
@@ -58,8 +58,8 @@ class Counting:
         return DatapathCounters(self.count, self.count, 0, self.count, self.count)
 
 
-def reading(network: Counting, **how: Any) -> Reading:
-    return Reading(cast(Network, network), **how)
+def reading(network: Counting, **how: Any) -> CounterReading:
+    return CounterReading(cast(Network, network), **how)
 
 
 def test_counts_are_the_differences_of_two_readings() -> None:
