@@ -30,9 +30,9 @@ class _Lines:
 
 @contextmanager
 def show_kernel_build(console: Console) -> Iterator[Callable[[int, int, str], None]]:
-    """Shows a bar for building the virtual-time kernel, or a few lines if none can be drawn. Yields the function to
-    call with the steps done, all steps, and the present one in words."""
-    if not console.is_terminal:
+    """Shows a bar for building the virtual-time kernel, or a few lines if none can be drawn, as on a dumb terminal.
+    Yields the function to call with the steps done, all steps, and the present one in words."""
+    if not console.is_terminal or console.is_dumb_terminal:
         yield _Lines(console).take
         return
     columns = (

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -66,7 +67,7 @@ class NetworkState:
     #: may be datagrams.
     messages: int | None = None
 
-    @property
+    @cached_property
     def ports(self) -> list[PortTraffic]:
         """Traffic of the ports that have the network's own queues. What others drop is the programs' doing."""
         return [port for port in ports_traffic(self.fabric, self.counts) if not port.replaced_by]

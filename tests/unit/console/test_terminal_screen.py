@@ -60,6 +60,15 @@ def test_a_build_in_a_pipe_is_told_on_a_few_lines() -> None:
     assert compiled[-1] == "  compiled 100 %"
 
 
+def test_a_build_on_a_dumb_terminal_has_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    file = io.StringIO()
+    with show_kernel_build(Console(file=file, force_terminal=True, width=120)) as tell_step:
+        tell_step(1, 2, "fs/exec.c")
+    assert "4 to 8 minutes" in file.getvalue()
+    assert "50 %" in file.getvalue()
+
+
 def test_a_build_on_a_terminal_has_a_bar_that_disappears(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")  # on a dumb one, nothing can disappear
     file = io.StringIO()
