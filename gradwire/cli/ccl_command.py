@@ -23,7 +23,7 @@ Kind = Annotated[
 ]
 Machines = Annotated[int, typer.Option(help="machines, all alike")]
 Gpus = Annotated[int, typer.Option(help="GPUs of a machine, all of which take part")]
-GpuName = Annotated[str, typer.Option("--gpu", help="v100, a100, h100 or b200")]
+GpuName = Annotated[str, typer.Option("--gpu", help="v100, a100, h100, h200, h800, b200, gb200, l40s and others")]
 Nic = Annotated[str, typer.Option(help="line rate of a NIC, e.g. 200gbit")]
 Nics = Annotated[int, typer.Option(help="NICs of a machine")]
 TransportName = Annotated[
@@ -62,7 +62,10 @@ BurstCost = Annotated[
         help="time that a host takes for each burst of up to 64 KiB, e.g. 5us, one after the other; default: the transport's"
     ),
 ]
-Mtu = Annotated[int, typer.Option(min=576, max=9216, help="bytes; headers are those of TCP")]
+Mtu = Annotated[
+    int | None,
+    typer.Option(min=576, max=9216, help="bytes; headers are those of TCP; default: 4096 by rdma, 9000 by tcp and efa"),
+]
 Expect = Annotated[
     list[str] | None,
     typer.Option(help="busbw that a size must reach, and by how much it may be lower: 1GiB=350GB/s:5%; else status 1"),
@@ -104,7 +107,7 @@ def add_to(app: typer.Typer) -> None:
         delay: Delay = "0us",
         machine_rate: MachineRate = None,
         burst_cost: BurstCost = None,
-        mtu: Mtu = 9000,
+        mtu: Mtu = None,
         expect: Expect = None,
         packets: WithPackets = False,
         as_json: AsJson = False,
@@ -168,7 +171,7 @@ def _send(given: CclOptions, wires: Wires, found: Sequence[Row], *, quiet: bool)
     from rich.console import Console
 
     from gradwire.console.terminal_screen import TerminalScreen
-    from gradwire.runs.ccl_packets import PacketResult, read_points, scenario_of, why_not
+    from gradwire.runs.ccl_packets import PacketResult, alike, read_points, scenario_of, why_not
     from gradwire.runs.executing.executor_choice import Where
     from gradwire.runs.launch.scenario_run import carry_out, prepare
     from gradwire.scenario.scenario_files import read_scenario
@@ -181,9 +184,12 @@ def _send(given: CclOptions, wires: Wires, found: Sequence[Row], *, quiet: bool)
         return sent
     with TemporaryDirectory() as folder:
         screen = TerminalScreen(Console(stderr=True, quiet=quiet), Console(stderr=True))
-        read = read_scenario(scenario_of(given, wires, small), ())
-        carry_out(prepare(read, Clock(), Path(folder) / "run", screen), Where(), "gradwire ccl --packets", screen)
-        return sent | read_points(Path(folder) / "run", small)
+        for number, rows in enumerate(alike(small)):
+            place = Path(folder) / f"run{number}"
+            read = read_scenario(scenario_of(given, wires, rows), ())
+            carry_out(prepare(read, Clock(), place, screen), Where(), "gradwire ccl --packets", screen)
+            sent |= read_points(place, rows)
+    return sent
 
 
 def _sent(sent: Mapping[int, PacketResult], row: Row) -> dict[str, Any]:

@@ -18,11 +18,12 @@ from gradwire.network.fabric import Fabric
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.call_plan import compile_call, has_plan, ops_of
 from gradwire.workloads.engines.nccl.chooser import KINDS, RING, SHARED, Communicator, choose
+from gradwire.workloads.engines.nccl.devices import DEVICES, GpuName
 from gradwire.workloads.engines.nccl.duration import SOCKETS_S, CallFacts, MachineNetwork, duration_s
 from gradwire.workloads.engines.nccl.efa_plugin import LEAST_MACHINES, Plugin, plugin_of
 from gradwire.workloads.engines.nccl.environment import TUNER, Environment, environment_of
 from gradwire.workloads.engines.nccl.pieces import divide
-from gradwire.workloads.engines.nccl.search import LINKS, GpuMachine
+from gradwire.workloads.engines.nccl.search import GpuMachine
 from gradwire.workloads.engines.nccl.tables import TAGS, Gpu, Version, name_of, version_of
 from gradwire.workloads.units import BYTE_RATE, DURATION, RATE, SIZE, Quantity
 
@@ -34,7 +35,6 @@ MOST_EXPECTATIONS = 100
 TYPES = {"float": 4, "double": 8, "half": 2, "bfloat16": 2, "int32": 4, "int8": 1}
 """Types of nccl-tests, and their bytes. NCCL treats 8-bit floats in another way."""
 _EXPECTATION = re.compile(r"(?P<size>[^=]+)=(?P<rate>[^:]+)(?::(?P<tolerance>[0-9.]{1,6})%)?")
-GPUS = {"v100": Gpu.VOLTA, "a100": Gpu.AMPERE, "h100": Gpu.HOPPER, "b200": Gpu.BLACKWELL}
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,11 @@ class Transport:
     #: Whether NICs read the memory of GPUs.
     gpu_direct: bool
     #: Time of a message between machines on top of NCCL's own table, which was measured on InfiniBand, and, by sockets,
-    #: on top of the time that these take themselves (`duration.SOCKETS_S`).
+    #: on top of the time that these take themselves (`duration.SOCKETS_S`). Of EFA, its plugin has it.
     crossing_s: float
     source: str
+    #: MTU of its networks by default.
+    mtu_bytes: int
     #: Time that a host takes for each burst of up to 64 KiB that leaves by a NIC, one after the other.
     burst_s: float = 0.0
     burst_source: str = ""
@@ -55,13 +57,14 @@ class Transport:
 TRANSPORTS = {
     "tcp": Transport(
         False,
-        64e-6,
+        63.1e-6,
         "fitted: an 8-byte all-reduce on 2 machines of 8 H100 took 175 us (gke_a3, TCP)",
+        9000,
         5.18e-6,
         "fitted: 23.7 GB/s at 1 GiB on 2 machines of 8 H100 (gke_a3, TCP)",
     ),
-    "rdma": Transport(True, 0.0, "none (src/graph/tuning.cc, hwLat)"),
-    "efa": Transport(True, 75e-6, "fitted: 5.37 GB/s at 1 MiB on 4 machines of 8 B200 (efa_b200)"),
+    "rdma": Transport(True, 5.1e-6, "fitted: 16 bytes on 2 DGX H100 took 39.1 us (ccl_logs)", 4096),
+    "efa": Transport(True, 0.0, "of its plugin (gradwire/workloads/engines/nccl/efa_plugin.py, CROSSING_S)", 9000),
 }
 
 
@@ -124,6 +127,8 @@ class Row:
     chunk_bytes: int
     #: Source of the time.
     by: str
+    #: Payload that a NIC carries in such a call, in bytes per second.
+    nic_bytes_per_s: float
 
     @property
     def algorithm_bytes_per_s(self) -> float:
@@ -157,12 +162,11 @@ def row_of(comm: Communicator, wires: Wires, kind: Collective, size_bytes: int, 
         channels=pieces.channels,
         chunk_bytes=pieces.chunk_bytes,
         by=by,
+        nic_bytes_per_s=call.nic_payload,
     )
 
 
 def _time(call: CallFacts, wires: Wires) -> tuple[float, str]:
-    if call.comm.machines == 1:
-        return duration_s(call), "NCCL's tables"
     # What trees share of NICs and links changes as they fill. Of rings, the closed form says the same as the engine.
     if call.algorithm is not RING and has_plan(call) and ops_of(call) <= MOST_REPLAYED_OPS:
         return replayed_s(call, wires), "second engine"
@@ -278,7 +282,8 @@ class CclOptions:
     delay: str
     machine_rate: str | None
     burst_cost: str | None
-    mtu_bytes: int
+    #: None: the transport's.
+    mtu_bytes: int | None
     #: Release of EFA's plugin; None: that of the version.
     plugin: str | None = None
 
@@ -287,7 +292,7 @@ def set_up(given: CclOptions) -> tuple[Communicator, Wires, list[str]]:
     """The machines, the network, and notes for the reader. Raises InputFault for options that are wrong or
     impossible."""
     for option, value, known in (
-        ("--gpu", given.gpu, GPUS),
+        ("--gpu", given.gpu, tuple(DEVICES)),
         ("--transport", given.transport, TRANSPORTS),
         ("--dtype", given.dtype, TYPES),
     ):
@@ -295,29 +300,35 @@ def set_up(given: CclOptions) -> tuple[Communicator, Wires, list[str]]:
             raise InputFault(f"{option} {value}: must be one of {', '.join(known)}")
     if given.machines * given.gpus == 1:
         raise InputFault("--machines 1 --gpus 1: a collective needs two GPUs or more")
-    version, gpu, transport = version_of(given.version), GPUS[given.gpu], TRANSPORTS[given.transport]
+    version, device, transport = version_of(given.version), DEVICES[GpuName(given.gpu)], TRANSPORTS[given.transport]
     nic_bps = _parsed("--nic", given.nic, RATE)
+    environment = environment_of(_variables(given.variables), version)
+    plugin = _plugin(given, version, device.gpu, environment)
+    nics = plugin.groups(given.nics, given.gpus) if plugin else given.nics
+    nic_bps *= given.nics / nics
     machine = GpuMachine(
         gpus=given.gpus,
-        gpu=gpu,
-        nics=given.nics,
+        gpu=device.gpu,
+        nics=nics,
         nic_bytes_per_s=nic_bps / 8,
         gpu_direct=transport.gpu_direct,
-        links=LINKS[gpu] if given.links is None else given.links,
+        links=device.links if given.links is None else given.links,
         nvswitch=given.nvswitch and given.links != 0,
         amd=given.amd,
     )
-    environment = environment_of(_variables(given.variables), version)
-    plugin = _plugin(given, version, gpu, environment)
     comm = Communicator(version, machine, given.machines, environment, plugin)
-    software_s = transport.crossing_s if given.latency is None else _parsed("--latency", given.latency, DURATION)
+    own_s = plugin.crossing_s if plugin else transport.crossing_s
+    software_s = own_s if given.latency is None else _parsed("--latency", given.latency, DURATION)
     delay_s = _parsed("--delay", given.delay, DURATION)
     wires = Wires(
         nic_bps=nic_bps,
-        mtu_bytes=given.mtu_bytes,
+        mtu_bytes=given.mtu_bytes or transport.mtu_bytes,
         crossing_s=software_s + delay_s,
-        # The network's delay, and what the plugin says that a message takes: NCCL's own transports say nothing.
-        back_s=None if given.transport == "tcp" else delay_s + (plugin.latency_us / 1e6 if plugin else 0.0),
+        # The word of an empty slot is short: it takes no longer than a message, nor than the plugin reports for one.
+        # Sockets have further buffers.
+        back_s=None
+        if given.transport == "tcp"
+        else delay_s + min(software_s, plugin.latency_us / 1e6 if plugin else 0.0),
         machine_bytes_per_s=(
             float("inf") if given.machine_rate is None else _parsed("--machine-rate", given.machine_rate, BYTE_RATE)
         ),

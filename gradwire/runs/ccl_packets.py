@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from gradwire.named_code import COMMAND_LINE, permit
 from gradwire.runs.ccl import TYPES, CclOptions, Row, Wires, set_up
 from gradwire.workloads.engines.collectives.schedule import PER_MEMBER
 from gradwire.workloads.engines.nccl.chooser import choose
-from gradwire.workloads.engines.nccl.duration import BURST_BYTES
 from gradwire.workloads.engines.nccl.pieces import divide
 from gradwire.workloads.trace_replay import single_call
 from gradwire.workloads.trace_replay.compiler import GATE_LANE
@@ -58,8 +57,8 @@ def why_not(given: CclOptions, row: Row) -> str:
         return f"{row.ranks} GPUs are more than {MOST_RANKS}"
     if given.gpus % given.nics:
         return f"{given.nics} NICs do not divide {given.gpus} GPUs"
-    if given.machine_rate is not None or given.burst_cost is not None:
-        return "packets have no --machine-rate and no --burst-cost"
+    if given.burst_cost is not None:
+        return "packets have no --burst-cost"
     carried = 3 * 2 * row.size_bytes * given.machines
     if carried > MOST_CARRIED_BYTES:
         return f"three calls carry up to {carried / 1e9:.0f} GB, more than {MOST_CARRIED_BYTES / 1e9:.0f}"
@@ -75,8 +74,17 @@ def _is_chosen_without_plugin(given: CclOptions, row: Row) -> bool:
     return taken == (row.algorithm, row.protocol, row.channels, row.chunk_bytes)
 
 
+def alike(rows: Iterable[Row]) -> list[list[Row]]:
+    """Divides rows into those whose NICs carry as much, which one scenario has."""
+    found: dict[float, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.nic_bytes_per_s, []).append(row)
+    return list(found.values())
+
+
 def scenario_of(given: CclOptions, wires: Wires, rows: Sequence[Row]) -> dict[str, Any]:
-    """The rows as a scenario of single calls, one after the other without a barrier, as nccl-tests time them."""
+    """Rows that are alike, as a scenario of single calls, one after the other without a barrier, as nccl-tests time
+    them. A line carries what a NIC does in such a call."""
     kind = rows[0].kind
     per_member = {row.size_bytes: row.size_bytes // row.ranks if kind in PER_MEMBER else row.size_bytes for row in rows}
     delay_s = DURATION.parse(given.delay)
@@ -101,8 +109,8 @@ def scenario_of(given: CclOptions, wires: Wires, rows: Sequence[Row]) -> dict[st
             "nics_per_host": given.nics,
         },
         "fabric": {
-            "rate": f"{_line_bps(wires):.0f}bps",
-            "mtu_bytes": given.mtu_bytes,
+            "rate": f"{rows[0].nic_bytes_per_s * 8 / wires.fabric(2).goodput_share():.0f}bps",
+            "mtu_bytes": wires.mtu_bytes,
             "delay": f"{delay_s / 2 * 1e9:.0f}ns",
         },
         "model": {
@@ -129,14 +137,6 @@ def scenario_of(given: CclOptions, wires: Wires, rows: Sequence[Row]) -> dict[st
         "run": {"warmup": 1, "iterations": 2},
         "sweep": {"strategy.options.size": [f"{size}B" for size in per_member.values()]},
     }
-
-
-def _line_bps(wires: Wires) -> float:
-    """The line rate: that of a NIC, or the rate at which a host hands it bytes, whichever is less. Packets do not have
-    the time that a host takes for small bursts."""
-    if not wires.burst_s:
-        return wires.nic_bps
-    return min(wires.nic_bps, BURST_BYTES / wires.burst_s * 8 / wires.fabric(2).goodput_share())
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ USUAL = CclOptions(
     delay="0us",
     machine_rate=None,
     burst_cost=None,
-    mtu_bytes=9000,
+    mtu_bytes=None,
 )
 """What the command has where nothing is asked."""
 OPTIONS = {"version": "nccl", "mtu_bytes": "mtu", "links": "nvlink", "variables": "env"}

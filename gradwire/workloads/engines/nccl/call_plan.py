@@ -16,7 +16,7 @@ from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.collectives.allreduces import NONE, parents, second_parents
 from gradwire.workloads.engines.collectives.schedule import Collective
-from gradwire.workloads.engines.nccl.chooser import NVLS_TREE, PAT, RING
+from gradwire.workloads.engines.nccl.chooser import NVLS_TREE, PAT, RING, TREE
 from gradwire.workloads.engines.nccl.duration import WIRE, CallFacts
 
 MOST_OPS = 400_000
@@ -25,6 +25,8 @@ FIRST_STREAM = 4
 """The first of a rank's streams on which the latencies of hops pass."""
 SLOT_STREAMS = 1 << 20
 """The first of the streams on which slots of connections are waited for: behind all others."""
+NVLS_STREAMS = 1 << 24
+"""The streams on which NVLS adds, and then copies, pieces: behind all others."""
 STREAMS = 61
 """Streams that messages which follow one another take in turn, so that their latencies pass at the same time. A prime,
 which shares no factor with the number of GPUs: the messages of one rank take all of them."""
@@ -47,8 +49,9 @@ def ops_of(call: CallFacts) -> int:
 
 
 def has_plan(call: CallFacts) -> bool:
-    """Returns whether a call can be compiled to a plan: there are plans of rings, chains and trees between machines."""
-    return call.comm.machines > 1 and call.algorithm is not PAT
+    """Returns whether a call can be compiled to a plan: there are plans of rings, chains and trees between machines, and
+    of trees on one."""
+    return call.algorithm is TREE or (call.comm.machines > 1 and call.algorithm is not PAT)
 
 
 def _is_chain(call: CallFacts) -> bool:
@@ -234,7 +237,8 @@ class _ChainPlan(_CallPlan):
 
 
 class _TreePlan(_CallPlan):
-    """A tree of machines; inside, a chain of GPUs, or NVLS, which is one rank a machine."""
+    """A tree of machines; inside, a chain of GPUs, or NVLS, which is one rank a machine: it adds a piece before the tree
+    and copies it after."""
 
     def __init__(self, call: CallFacts) -> None:
         super().__init__(call, 1 if call.algorithm is NVLS_TREE else call.comm.gpus)
@@ -272,14 +276,20 @@ class _TreePlan(_CallPlan):
                     one.queue = inside.setdefault(sender, one.queue)
         return up, down
 
-    def _add(self, channel: int) -> None:
+    def build(self) -> Plan:
+        """Builds the plan, loop by loop, in which order NVLS takes the pieces of all channels."""
+        for _ in zip(*(self._loops(channel) for channel in range(self.channels)), strict=True):
+            pass
+        return self.builder.build(0.0, 1)
+
+    def _loops(self, channel: int) -> Iterator[None]:
         above, depend = self._above(channel), self.builder.depend
         data = self.call.data_of_a_piece
         up, down = self._lanes(above, data)
         stream = 2 * channel
         order = list(_from_the_root(above))
         for _ in range(self.call.pieces.loops):
-            sums: dict[int, list[_Come]] = {rank: [_Come(self.begun[rank], self.begun[rank])] for rank in order}
+            sums: dict[int, list[_Come]] = {rank: [self._added(rank)] for rank in order}
             for rank in reversed(order):
                 if rank in up:
                     sent, come = self.passed(
@@ -294,7 +304,29 @@ class _TreePlan(_CallPlan):
                 depend(self.ended[above[rank]], sent)
                 sums[rank] = [come]
             for rank in order:
-                depend(self.ended[rank], *(each.whole for each in sums[rank]))
+                depend(self.ended[rank], *self._copied(rank, [each.whole for each in sums[rank]]))
+            yield
+
+    def _added(self, rank: int) -> _Come:
+        """The op at which a rank has a piece to pass on: at once, or when NVLS has added it."""
+        begun = self.begun[rank]
+        if self.call.algorithm is NVLS_TREE:
+            begun = self.builder.compute(rank, self._nvls_piece_s, lane=NVLS_STREAMS)
+            self.builder.depend(begun, self.begun[rank])
+        return _Come(begun, begun)
+
+    def _copied(self, rank: int, come: list[int]) -> list[int]:
+        """The ops at which a machine has a piece that has come to its rank: with NVLS, when it is copied."""
+        if self.call.algorithm is not NVLS_TREE:
+            return come
+        copied = self.builder.compute(rank, self._nvls_piece_s, lane=NVLS_STREAMS + 1)
+        self.builder.depend(copied, *come)
+        return [copied]
+
+    @property
+    def _nvls_piece_s(self) -> float:
+        """Adding and copying go in opposite directions of links: each takes as long as both side by side."""
+        return self.call.nvls_s(self.call.size_bytes / (self.call.pieces.loops * self.channels))
 
 
 def _from_the_root(above: list[int]) -> Iterator[int]:

@@ -15,8 +15,9 @@ from gradwire.faults import InputFault
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.efa_plugin import Plugin
 from gradwire.workloads.engines.nccl.environment import FUNCTIONS, Environment
-from gradwire.workloads.engines.nccl.search import ChannelSearch, FoundChannels, GpuMachine, search
+from gradwire.workloads.engines.nccl.search import MAX_NVLS_GPUS, ChannelSearch, FoundChannels, GpuMachine, search
 from gradwire.workloads.engines.nccl.tables import (
+    NVLS_EFFICIENCY,
     TABLES,
     TREE_CORRECTION,
     Gpu,
@@ -35,8 +36,6 @@ TREE, RING, NVLS, NVLS_TREE, PAT = NcclAlgorithm
 LL, LL128, SIMPLE = Protocol
 NET_OVERHEAD_US = {False: 1.0, True: 2.0}
 """`getNetOverhead`: of Intel's processors, and of AMD's."""
-MAX_NVLS_GPUS = 32
-"""`NCCL_MAX_NVLS_ARITY`, src/include/device.h."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ def available(comm: Communicator, kind: Collective) -> Iterator[tuple[NcclAlgori
         if algorithm is TREE and kind is not Collective.ALL_REDUCE:
             continue
         if algorithm in (NVLS, NVLS_TREE):
-            if comm.searched.nvls.channels == 0 or several is (algorithm is NVLS):
+            if comm.searched.nvls.channels < (2 if version >= (2, 28) else 1) or several is (algorithm is NVLS):
                 continue
             if kind is not Collective.ALL_REDUCE and (
                 algorithm is NVLS_TREE or kind not in SHARED or version < (2, 19)
@@ -147,6 +146,8 @@ def bandwidth_gb_per_s(comm: Communicator, kind: Collective, algorithm: NcclAlgo
         return bus * comm.ranks / _ring_steps(comm, kind)
     if kind in SHARED and comm.version >= (2, 23):
         return bus
+    if algorithm in (NVLS, NVLS_TREE) and comm.version >= (2, 28):
+        return bus * comm.ranks / _ring_steps(comm, kind)
     if algorithm is NVLS_TREE and comm.version == (2, 18):
         return bus * 0.70 * comm.machines / (2 * (comm.machines - 1))
     return bus * (5.0 / 6.0 if algorithm in (NVLS, NVLS_TREE) else 0.5)
@@ -161,6 +162,8 @@ def _ring_steps(comm: Communicator, kind: Collective) -> int:
 def _channel_gb_per_s(comm: Communicator, kind: Collective, algorithm: NcclAlgorithm) -> float:
     """The rate of a channel that the formulas begin with."""
     graph, version = comm.found(algorithm), comm.version
+    if version >= (2, 28) and algorithm in (NVLS, NVLS_TREE):
+        return _nvls_channel_gb_per_s(comm, kind, algorithm, graph)
     if version >= (2, 19) and algorithm is NVLS:
         if version >= (2, 27) and kind is not Collective.ALL_REDUCE:
             return min(graph.inside * (comm.gpus - 1) / comm.gpus, graph.between * 0.9)
@@ -168,6 +171,19 @@ def _channel_gb_per_s(comm: Communicator, kind: Collective, algorithm: NcclAlgor
     if version >= (2, 19) and algorithm is NVLS_TREE:
         return min(graph.inside, graph.between if comm.machines <= 2 else graph.between / 2)
     return graph.inside if comm.machines <= 2 else graph.between
+
+
+def _nvls_channel_gb_per_s(
+    comm: Communicator, kind: Collective, algorithm: NcclAlgorithm, graph: FoundChannels
+) -> float:
+    """The busbw of a head, since 2.28."""
+    inside = graph.inside * NVLS_EFFICIENCY[comm.machine.gpu] * (graph.channels - 1) / graph.channels
+    inside *= 2.0 if kind is Collective.ALL_REDUCE else (comm.gpus - 1) / comm.gpus
+    if algorithm is NVLS:
+        return min(inside, graph.between)
+    most = comm.tables.nvls_tree_max
+    assert most is not None  # versions since 2.28 have it
+    return min(inside, graph.between * (2 if comm.machines <= 2 else 1), most[comm.machine.gpu][comm.size_class])
 
 
 def _bus_gb_per_s(comm: Communicator, kind: Collective, algorithm: NcclAlgorithm, protocol: Protocol) -> float:
@@ -257,6 +273,11 @@ def expected_us(comm: Communicator, kind: Collective, estimate: Estimate, size_b
             power = 0
         if 0 <= power < len(correction):
             bandwidth *= correction[power]
+    if estimate.algorithm is NVLS_TREE and comm.version >= (2, 29) and comm.machine.gpu is Gpu.BLACKWELL:
+        power = (size_bytes >> 6).bit_length() - 1
+        correction = (*TREE_CORRECTION[Protocol.SIMPLE], TREE_CORRECTION[Protocol.SIMPLE][-1])
+        if kind is Collective.ALL_REDUCE and 0 <= power < len(correction):
+            bandwidth *= correction[power]
     plateau = size_bytes // (comm.searched.all_channels * comm.ranks) >= 64 and comm.machines > 1
     if estimate.algorithm is RING and estimate.protocol is SIMPLE and kind is Collective.ALL_REDUCE and plateau:
         latency *= 1.9 if comm.machine.gpu < Gpu.AMPERE else 1.4
@@ -273,7 +294,9 @@ def estimates(comm: Communicator, kind: Collective) -> list[Estimate]:
         raise InputFault(f"{kind.value}: NCCL chooses for {', '.join(known.value for known in KINDS)}")
     algorithms = comm.environment.algorithms_for(kind)
     protocols = comm.environment.protocols_for(kind)
-    default = (LL, LL128, SIMPLE) if ll128_by_default(comm) else (LL, SIMPLE)
+    default: tuple[Protocol, ...] = (LL, LL128, SIMPLE) if ll128_by_default(comm) else (LL, SIMPLE)
+    if comm.plugin and not comm.plugin.keeps_order:
+        default = (SIMPLE,)
 
     def weighed(allowed: frozenset[NcclAlgorithm] | None, protocols: frozenset[Protocol] | None) -> list[Estimate]:
         return [

@@ -12,7 +12,8 @@ network really does. Here, the rates between machines are those of the network, 
 - In a tree, chunks go up chains and machines, and down again while others go up.
 - NVLS adds and copies in the switch, and trees join the machines' heads.
 
-What is inside a machine comes from NCCL's tables, and on one machine all of it does: `chooser.expected_us`.
+Inside a machine, rates of links and latencies of hops come from NCCL's tables. A call on one machine is the same without
+a network.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.chooser import (
     LL,
     LL128,
+    NVLS,
     NVLS_TREE,
     PAT,
     RING,
@@ -36,31 +38,38 @@ from gradwire.workloads.engines.nccl.chooser import (
     Communicator,
 )
 from gradwire.workloads.engines.nccl.pieces import Pieces
-from gradwire.workloads.engines.nccl.search import PCI_GB_PER_S
-from gradwire.workloads.engines.nccl.tables import TABLES, HopKind, NcclAlgorithm, Protocol
+from gradwire.workloads.engines.nccl.search import MAX_NVLS_GPUS, PCI_GB_PER_S, PCI_PAYLOAD_GB_PER_S
+from gradwire.workloads.engines.nccl.tables import NVLS_EFFICIENCY, TABLES, HopKind, NcclAlgorithm, Protocol
 
-HOPS = TABLES[(2, 27)].hop_latency
-"""Latencies of hops, of the newest version whichever is asked for: versions 2.19 to 2.22 count a tree's chunk with them,
-which is counted here by itself."""
-BASE = TABLES[(2, 27)].base_latency
+NEWEST = TABLES[max(TABLES)]
+"""What takes a time takes it in any version: NCCL's latest tables say it best. They also have the most of NVLSTree, and do
+not count a tree's chunk with its hops, as 2.19 to 2.22 do."""
+HOPS = NEWEST.hop_latency
+BASE = NEWEST.base_latency
 WIRE = {LL: 2.0, LL128: 16 / 15, SIMPLE: 1.0}
 """Bytes that are stored and sent for each byte of data: LL has a flag for each 4 bytes, LL128 for each 120."""
 SEARCH_CHANNELS = 2
 """Channels that a call has for each that the search finds (`ncclTopoPostset`)."""
-NVLS_SHARE = 5 / 6
-"""Share of the channels' rate that NCCL counts for NVLS and NVLSTree (`ncclTopoTuneModel`)."""
+CALL_S = 3.8e-6
+"""Time of a call on top of NCCL's table, before and after all hops: the kernel's launch and end. Measured with `SOCKETS_S`."""
+NVL72_EFFICIENCY = 0.61
+"""`NVLS_EFFICIENCY` among more GPUs than a call has heads. Fitted: an all-reduce of 16 GiB on the 72 GPUs of a GB200 NVL72 had 842 GB/s."""
+TREE_SHARE = 5 / 6
+"""Share of a NIC's rate that trees between machines use, as NCCL counts it for NVLSTree (`ncclTopoTuneModel`, up to 2.27).
+Over sockets, where hosts' memory decouples them, plain trees use all of it."""
 PAT_SHARE = 0.75
 """Share of the channels' rate that NCCL counts for PAT (`ncclTopoTuneModel`)."""
 BURST_BYTES = 65536
 """Size of the bursts that Linux hands a NIC: the largest burst of TCP that the NIC cuts into packets (`GSO_MAX_SIZE`,
 include/linux/netdevice.h)."""
-SOCKETS_S = {LL: 6e-6, LL128: 8e-6, SIMPLE: 15e-6}
+SOCKETS_S = {LL: 4.7e-6, LL128: 5.9e-6, SIMPLE: 13.5e-6}
 """Time of a message through NCCL's sockets, on top of its table and of half a round trip of TCP with a receiver that
 sleeps until it comes (netperf's TCP_RR): threads that are signalled, a proxy that polls, flags and data in hosts'
 memory. Measured (benchmarks/host/nccl_sockets.cu) with NCCL 2.28.9 in a virtual machine with an H100, ranks on the
 loopback interface, four threads of a socket each, 8 bytes, five starts of each: half a round trip took 8.3 us. Tree by
-LL took 43.1 and 85.7 us on 2 and 3 ranks, Ring by LL 45.3 and 70.2, which leaves 4.9 to 8.3 us for a message; by Simple
-81.8, 159.1, 96.9 and 147.4, which leaves 12.4 to 22; Tree by LL128 on 2 ranks took 63.1. Each value is the median."""
+LL took 43.1 and 85.7 us on 2 and 3 ranks, Ring by LL 45.3 and 70.2: two and four steps one after the other, of which the
+least squares are 4.7 us for each message and 3.8 for the call (`CALL_S`). By Simple they took 81.8, 159.1, 96.9 and 147.4,
+which leaves 11.5 to 20 for a message, and Tree by LL128 on 2 ranks 63.1. Each value is the median."""
 COPIES = 2
 """Through a socket, data goes from a GPU to its host's memory, and from the other host's memory to its GPU."""
 ALIKE_LOOPS = 3
@@ -143,7 +152,9 @@ class CallFacts:
     def slot_s(self) -> float | None:
         """Returns the seconds from a slice's last byte leaving a machine until its slot may be filled again, on top of
         NCCL's table, which was measured with as many slots; None: at once."""
-        return None if self.network.back_s is None else self.network.crossing_s + self.network.back_s
+        if self.network.back_s is None or self.comm.machines == 1:
+            return None
+        return self.network.crossing_s + self.network.back_s
 
     def refilled_s(self, sent_s: float) -> float:
         """The least time between two slices of a connection, each of which takes `sent_s` to send."""
@@ -172,19 +183,24 @@ class CallFacts:
 
     @property
     def apart_s(self) -> float:
-        """Returns the time of a call apart from its messages, in seconds: before the first hop, and NVLS inside of a
-        machine."""
-        base_s = BASE[self.algorithm][list(Protocol).index(self.protocol)] / 1e6
-        if self.algorithm is not NVLS_TREE:
-            return base_s
-        return base_s + self._latency_s(HopKind.NVLINK) + self.nvls_s(self.size_bytes / self.pieces.loops)
+        """Returns the time of a call apart from its pieces, in seconds: before the first hop and after the last one, and
+        the hop to NVSwitch and back."""
+        base_s = CALL_S + BASE[self.algorithm][list(Protocol).index(self.protocol)] / 1e6
+        return base_s + (self._latency_s(HopKind.NVLINK) if self.algorithm in (NVLS, NVLS_TREE) else 0.0)
 
     def nvls_s(self, data: float) -> float:
-        """Returns the seconds that NVLS takes to add and copy so much data: a GPU's links carry each head's, and twice
-        their own."""
-        heads = self.comm.searched.nvls.channels
-        links = self.comm.machine.inside_gb_per_s(self.comm.tables) * 1e9
-        return data / (heads * links / (heads + 1) * NVLS_SHARE)
+        """Returns the seconds that NVLS takes to add and copy so much data of a call, in all channels."""
+        comm = self.comm
+        heads, gpu, ranks = comm.searched.nvls.channels, comm.machine.gpu, comm.ranks
+        efficiency = NVLS_EFFICIENCY[gpu] if comm.gpus <= MAX_NVLS_GPUS else NVL72_EFFICIENCY
+        rate = comm.machine.inside_gb_per_s(comm.tables) * efficiency
+        if self.kind is Collective.ALL_REDUCE:
+            # A GPU's links carry each head's data, and its own as a head once more.
+            rate *= heads / (heads + 1)
+        if self.algorithm is NVLS_TREE:
+            most = NEWEST.nvls_tree_max or {}
+            rate = min(rate, heads * most[gpu][comm.size_class] * ranks / (2 * (ranks - 1)))
+        return data / (rate * 1e9)
 
     def _latency_s(self, way: HopKind) -> float:
         return HOPS[way][self.algorithm][list(Protocol).index(self.protocol)] / 1e6
@@ -201,12 +217,17 @@ class CallFacts:
 
     @property
     def nic_payload(self) -> float:
-        """Returns the rate of one NIC for payload of the algorithm's kind: NVLS gets five sixths of it, PAT three
-        quarters."""
-        shared = self.network.machine_bytes_per_s / min(self.comm.machine.nics, self.pieces.channels)
-        host = BURST_BYTES / self.network.burst_s if self.network.burst_s else inf
-        rate = min(self.network.nic_bytes_per_s, shared, host)
-        return rate * (NVLS_SHARE if self.algorithm is NVLS_TREE else PAT_SHARE if self.algorithm is PAT else 1.0)
+        """Returns the rate of one NIC for payload of the algorithm's kind: trees get five sixths of it, PAT three
+        quarters. What NICs carry goes through the slots of the machine's GPUs."""
+        machine = self.comm.machine
+        used = min(machine.nics, self.pieces.channels)
+        slots = machine.gpus * PCI_PAYLOAD_GB_PER_S[machine.gpu] * 1e9
+        rate = min(self.network.nic_bytes_per_s, self.network.machine_bytes_per_s / used, slots / used)
+        if self.network.burst_s:
+            rate = min(rate, BURST_BYTES / self.network.burst_s)
+        if self.algorithm is NVLS_TREE or (self.algorithm is TREE and machine.gpu_direct):
+            return rate * TREE_SHARE
+        return rate * (PAT_SHARE if self.algorithm is PAT else 1.0)
 
     @property
     def inside(self) -> float:
@@ -216,10 +237,14 @@ class CallFacts:
         links = comm.machine.inside_gb_per_s(tables)
         most = max(tables.speeds_inside[gpu])
         if self.algorithm is TREE:
-            links, most = links * 0.92, tables.tree_max[gpu][column]
+            most = tables.tree_max[gpu][column]
         if self.protocol is LL128:
             most = min(most, (tables.tree_ll128_max if self.algorithm is TREE else tables.ring_ll128_max)[gpu][column])
         return min(links / self.pieces.channels, most / SEARCH_CHANNELS) * 1e9 / WIRE[self.protocol]
+
+    def sent_s(self, data: float) -> float:
+        """Returns the seconds that a channel's message with so much data takes to leave a machine; 0 on one machine."""
+        return 0.0 if self.comm.machines == 1 else max(data / self.between, self.bursts_s(1, data))
 
     def bursts_s(self, messages: int, data: float) -> float:
         """Returns the seconds that a host spends on so many messages of each channel of a NIC, each with so much
@@ -230,13 +255,11 @@ class CallFacts:
 
 def duration_s(call: CallFacts) -> float:
     """Returns the seconds that a call takes, from its launch to its last byte at the last GPU."""
-    if call.comm.machines == 1:
-        return call.choice.expected_us / 1e6
-    if call.algorithm is RING:
-        return call.apart_s + (_around(call) if call.goes_around else _along(call))
-    if call.algorithm is PAT:
-        return _pat_s(call)
-    return call.apart_s + (_tree_s(call) if call.algorithm is TREE else _nvls_tree_s(call))
+    return call.apart_s + _PIECES_S[call.algorithm](call)
+
+
+def _ring_s(call: CallFacts) -> float:
+    return _around(call) if call.goes_around else _along(call)
 
 
 def _around(call: CallFacts) -> float:
@@ -250,9 +273,11 @@ def _around(call: CallFacts) -> float:
     steps = (2 if call.kind is Collective.ALL_REDUCE else 1) * (ranks - 1)
     chunk = call.size_bytes / (pieces.channels * pieces.loops * ranks)
     slices = call.slices
-    sends = [chunk / call.inside] * (gpus - 1) + [max(chunk / call.between, call.bursts_s(slices, chunk / slices))]
+    sends, late_s = [chunk / call.inside] * gpus, [call.hop_s] * gpus
+    if comm.machines > 1:
+        sends[-1] = max(chunk / call.between, call.bursts_s(slices, chunk / slices))
+        late_s[-1] = call.crossing_s
     slice_s = [sent / slices for sent in sends]
-    late_s = [call.hop_s] * (gpus - 1) + [call.crossing_s]
     begun, ended = [0.0] * gpus, [0.0] * gpus
     ends: list[float] = []
     # Of the chunks that last left the machine, when their first slot and when all of them may be filled again.
@@ -284,11 +309,12 @@ def _along(call: CallFacts) -> float:
     """A broadcast or a reduction along a chain through all GPUs."""
     comm, pieces = call.comm, call.pieces
     chunk = call.size_bytes / (pieces.channels * pieces.loops)
-    crossing = max(chunk / call.between, call.bursts_s(1, chunk))
+    crossing = call.sent_s(chunk)
     chains = comm.machines * min(1, comm.gpus - 1) if call.by_lines else comm.ranks - comm.machines
     first = (comm.ranks - comm.machines) * call.hop_s + chains * chunk / call.inside
     first += (comm.machines - 1) * (call.crossing_s + crossing)
-    return first + (pieces.loops - 1) * max(crossing, chunk / call.inside, call.refilled_s(crossing))
+    inside = chunk / call.inside if comm.gpus > 1 else 0.0
+    return first + (pieces.loops - 1) * max(crossing, inside, call.refilled_s(crossing))
 
 
 @dataclass(frozen=True)
@@ -323,7 +349,7 @@ def tree_shape(machines: int) -> TreeShape:
 def _tree_s(call: CallFacts) -> float:
     comm, data = call.comm, call.data_of_a_piece
     shape, loops = tree_shape(comm.machines), max(1, call.pieces.loops)
-    crossing_s, inside_s = max(data / call.between, call.bursts_s(1, data)), data / call.inside
+    crossing_s, inside_s = call.sent_s(data), data / call.inside
     chain_s = (comm.gpus - 1) * call.hop_s + inside_s * (min(1, comm.gpus - 1) if call.by_lines else comm.gpus - 1)
     up_s = chain_s + shape.depth * call.crossing_s + shape.climb * crossing_s
     # Up and down share a GPU's links.
@@ -333,9 +359,16 @@ def _tree_s(call: CallFacts) -> float:
 
 def _nvls_tree_s(call: CallFacts) -> float:
     shape, loops = tree_shape(call.comm.machines), max(1, call.pieces.loops)
-    crossing_s = max(call.data_of_a_piece / call.between, call.bursts_s(1, call.data_of_a_piece))
-    each_s = max(shape.load * crossing_s, call.nvls_s(call.size_bytes / loops), call.refilled_s(crossing_s))
-    return 2 * (shape.depth * call.crossing_s + shape.climb * crossing_s) + (loops - 1) * each_s
+    crossing_s, nvls_s = call.sent_s(call.data_of_a_piece), call.nvls_s(call.size_bytes / loops)
+    each_s = max(shape.load * crossing_s, nvls_s, call.refilled_s(crossing_s))
+    first_s = nvls_s / call.channels_of_a_nic + shape.depth * call.crossing_s + shape.climb * crossing_s
+    return 2 * first_s + (loops - 1) * each_s
+
+
+def _nvls_s(call: CallFacts) -> float:
+    """NVLS on one machine: of an all-reduce, a piece is copied while the next one is added."""
+    rounds = 2 if call.kind is Collective.ALL_REDUCE else 1
+    return call.nvls_s(call.size_bytes / max(1, call.pieces.loops)) * (max(1, call.pieces.loops) + rounds - 1)
 
 
 def _pat_s(call: CallFacts) -> float:
@@ -345,3 +378,6 @@ def _pat_s(call: CallFacts) -> float:
     latency_s += steps * HOPS[HopKind.NET][TREE][2] / 3.5 / 1e6
     received = call.size_bytes * (comm.ranks - 1) / comm.ranks
     return latency_s + received / (call.nic_payload * comm.machine.nics)
+
+
+_PIECES_S = {RING: _ring_s, TREE: _tree_s, NVLS: _nvls_s, NVLS_TREE: _nvls_tree_s, PAT: _pat_s}

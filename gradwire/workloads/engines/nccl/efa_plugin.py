@@ -29,6 +29,12 @@ PLATFORM = {Gpu.VOLTA: "p3dn", Gpu.AMPERE: "p4d", Gpu.HOPPER: "p5", Gpu.BLACKWEL
 """Machines of the cloud by their GPU."""
 LATENCY_US = {Gpu.VOLTA: 150.0, Gpu.AMPERE: 75.0, Gpu.HOPPER: 75.0, Gpu.BLACKWELL: 35.0}
 """`latency` of the platform, since 1.15 (75 before for P6, which it did not know yet)."""
+CROSSING_S = {Gpu.VOLTA: 20e-6, Gpu.AMPERE: 20e-6, Gpu.HOPPER: 20e-6, Gpu.BLACKWELL: 74e-6}
+"""Time of a message between machines on top of NCCL's table. Fitted: 8 bytes on 2 machines of 8 H100 (P5) took 69.1 us;
+1 MiB on 4 machines of 8 B200 (P6) 5.37 GB/s."""
+GROUPING = (Gpu.HOPPER, Gpu.BLACKWELL)
+"""Generations of its protocol RDMA, by which the NICs of a GPU are one for NCCL (`default_protocol`; src/nccl_ofi_topo.cpp).
+Older machines have SENDRECV, which keeps no order within a message, so that it sets NCCL_PROTO=simple."""
 CHUNK_BYTES = 512 * 1024
 """NCCL_NVLSTREE_MAX_CHUNKSIZE and NCCL_NVLS_CHUNKSIZE, which it sets from P5 on."""
 BUFFER_BYTES = 8 << 20
@@ -102,6 +108,20 @@ class Plugin:
     def latency_us(self) -> float:
         """Returns the latency of a message that the plugin reports to NCCL, in microseconds."""
         return LATENCY_US[self.gpu]
+
+    @property
+    def crossing_s(self) -> float:
+        """Returns the seconds that a message between machines takes on top of NCCL's table."""
+        return CROSSING_S[self.gpu]
+
+    @property
+    def keeps_order(self) -> bool:
+        """Returns whether the bytes of a message come in their order, which LL and LL128 need."""
+        return self.gpu in GROUPING
+
+    def groups(self, nics: int, gpus: int) -> int:
+        """Returns the number of NICs that NCCL sees on a machine: one for each GPU where GPUs have several."""
+        return gpus if self.gpu in GROUPING and nics > gpus and nics % gpus == 0 else nics
 
     @property
     def nvls_chunk_bytes(self) -> int | None:

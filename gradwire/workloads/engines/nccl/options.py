@@ -11,8 +11,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.collectives.choice import Layout
 from gradwire.workloads.engines.nccl.chooser import Communicator
+from gradwire.workloads.engines.nccl.devices import DEVICES, GpuName
 from gradwire.workloads.engines.nccl.environment import Environment, environment_of
-from gradwire.workloads.engines.nccl.search import LINKS, MAX_GPUS, GpuMachine
+from gradwire.workloads.engines.nccl.search import MAX_GPUS, GpuMachine
 from gradwire.workloads.engines.nccl.tables import Gpu, Version, version_of
 from gradwire.workloads.fields import InWords, RateBps
 from gradwire.workloads.job import Job
@@ -20,7 +21,6 @@ from gradwire.workloads.strategy import Options
 
 NCCL = "nccl"
 """The algorithm that leaves the choice to NCCL."""
-GPUS = {"v100": Gpu.VOLTA, "a100": Gpu.AMPERE, "h100": Gpu.HOPPER, "b200": Gpu.BLACKWELL}
 DEFAULT_VERSION = "2.22"
 MOST_MESSAGES = 20_000
 """The most messages of a call in a plan: with three or four ops for each, a hundred calls fit into a plan."""
@@ -49,7 +49,7 @@ class NcclOptions(Options):
 
     version: VersionText = DEFAULT_VERSION
     """Version of NCCL, 2.18 to 2.27."""
-    gpu: Literal["v100", "a100", "h100", "b200"] = "h100"
+    gpu: GpuName = GpuName.H100
     """Its tables and NVLink are of this GPU."""
     transport: Literal["tcp", "rdma"] = "rdma"
     """"tcp": sockets, to which GPUs' data are copied; "rdma": NICs read the memory of GPUs. The messages go by TCP either way."""
@@ -156,13 +156,13 @@ def setup_of(job: Job, options: NcclOptions) -> Setup:
     rate_bps = options.nic or job.rate_bps
     if rate_bps is None:
         raise InputFault("strategy.options.nccl.nic: NCCL chooses by the rate of a NIC, which the job does not have")
-    gpu, version, costs = GPUS[options.gpu], version_of(options.version), job.costs
+    device, version, costs = DEVICES[options.gpu], version_of(options.version), job.costs
     return Setup(
         version=version,
         environment=options.environment(),
-        gpu=gpu,
+        gpu=device.gpu,
         gpu_direct=options.transport == "rdma",
-        links=LINKS[gpu] if options.nvlink is None else options.nvlink,
+        links=device.links if options.nvlink is None else options.nvlink,
         nvswitch=options.nvswitch,
         amd=options.amd,
         nic_bytes_per_s=rate_bps / 8,

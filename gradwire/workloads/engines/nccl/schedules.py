@@ -44,12 +44,10 @@ from gradwire.workloads.engines.nccl.chooser import (
     NVLS_TREE,
     PAT,
     RING,
-    SIMPLE,
     TREE,
-    bandwidth_gb_per_s,
     choose,
 )
-from gradwire.workloads.engines.nccl.duration import BASE, WIRE, CallFacts, MachineNetwork
+from gradwire.workloads.engines.nccl.duration import BASE, CALL_S, WIRE, CallFacts, MachineNetwork
 from gradwire.workloads.engines.nccl.options import Setup
 from gradwire.workloads.engines.nccl.pieces import divide
 from gradwire.workloads.engines.nccl.tables import NcclAlgorithm, Protocol
@@ -133,19 +131,15 @@ def _hops(setup: Setup, call: CallFacts, bundle: int) -> Hops:
         between_s=call.crossing_s,
         inside_bytes_per_s=rate if comm.gpus > 1 else float("inf"),
         wire=wire,
-        base_s=BASE[choice.algorithm][list(Protocol).index(choice.protocol)] / 1e6,
+        base_s=CALL_S + BASE[choice.algorithm][list(Protocol).index(choice.protocol)] / 1e6,
     )
 
 
 def _nvls_egress(call: CallFacts) -> float:
-    """The rate at which GPUs' messages to heads and back take as long as NVLS does."""
+    """The rate at which GPUs' messages to heads take as long as NVLS does, and those of heads to GPUs as well: they go in
+    opposite directions, side by side."""
     gpus = call.comm.gpus
-    rounds = 2 if call.kind is Collective.ALL_REDUCE else 1
-    sent = rounds * (gpus - 1) / gpus * call.size_bytes
-    if call.algorithm is NVLS_TREE:
-        return sent / call.nvls_s(call.size_bytes)
-    expected_s = call.size_bytes / bandwidth_gb_per_s(call.comm, call.kind, NVLS, SIMPLE) / 1e9
-    return sent / expected_s
+    return (gpus - 1) / gpus * call.size_bytes / call.nvls_s(call.size_bytes)
 
 
 def _shape(call: CallFacts, layout: Layout, root: int, most: int) -> tuple[_Shape, int, int]:
@@ -263,12 +257,13 @@ def _nvls(shape: _Shape) -> Schedule:
     members = len(shape.machines)
     if shape.kind is not Collective.ALL_REDUCE:
         return exchanges.to_all(members, Combine.COPY if shape.kind is Collective.ALL_GATHER else Combine.ADD)
-    rows = [
-        row
-        for head in range(shape.heads)
-        for row in (*_to_head([range(members)], head, head), *_from_head([range(members)], head, head, 1))
-    ]
-    return schedule_of(members, shape.heads, rows)
+    rows: list[Row] = []
+    number: list[int] = []
+    for head in range(shape.heads):
+        to_head, from_head = _to_head([range(members)], head, head), _from_head([range(members)], head, head, 1)
+        rows += [*to_head, *from_head]
+        number += [0] * (members - 1) + [1] * (members - 1)
+    return replace(schedule_of(members, shape.heads, rows), channel=np.array(number, np.int64))
 
 
 def _nvls_tree(shape: _Shape) -> Schedule:
@@ -285,8 +280,8 @@ def _nvls_tree(shape: _Shape) -> Schedule:
         for src, dst, part, step, combine, phase, opens in between:
             rows.append((machines[src][head], machines[dst][head], part, step + 1, combine, phase, opens))
         rows += from_head
-        # What a head sends inside takes other links than what it sends to other machines.
-        number += [0] * len(to_head) + [1] * len(between) + [0] * len(from_head)
+        # What goes to heads, to other machines and from heads takes links of its own.
+        number += [0] * len(to_head) + [1] * len(between) + [2] * len(from_head)
     return _numbered(shape, rows, number)
 
 

@@ -14,14 +14,17 @@ from math import floor
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.nccl.tables import TABLES, Gpu, Tables, Version
 
-LINKS = {Gpu.VOLTA: 6, Gpu.AMPERE: 12, Gpu.HOPPER: 18, Gpu.BLACKWELL: 18}
-"""Links of NVLink of a GPU: NVIDIA's data sheets of V100, A100, H100 and B200."""
 PCI_GB_PER_S = {Gpu.VOLTA: 12.0, Gpu.AMPERE: 24.0, Gpu.HOPPER: 48.0, Gpu.BLACKWELL: 48.0}
 """Rate that NCCL counts for 16 lanes of PCI Express 3, 4 and 5: `kvDictPciGen` (60, 120, 240) over 80,
 src/graph/topo.cc."""
+PCI_PAYLOAD_GB_PER_S = {Gpu.VOLTA: 14.4, Gpu.AMPERE: 28.8, Gpu.HOPPER: 57.6, Gpu.BLACKWELL: 57.6}
+"""Payload that 16 lanes of PCI Express 3, 4 and 5 carry each way: 8, 16 and 32 GT/s, 128 of 130 bits, and 256 bytes of
+payload in packets with 24 bytes of headers (PCI Express Base Specification)."""
 ROUNDING = 1e-6
 MAX_GPUS = 72
 MAX_MACHINES = 65536
+MAX_NVLS_GPUS = 32
+"""`NCCL_MAX_NVLS_ARITY`, src/include/device.h."""
 MAX_NICS = 64
 
 
@@ -121,7 +124,7 @@ class _Search:
     def fitting_nvls(self, speed: float, between: float) -> int:
         """Returns the number of channels of a rate that fit, for NVLS: a channel has a head, whose links carry it
         twice."""
-        most = min(self.machine.gpus, floor(self.inside / speed + ROUNDING) - 1)
+        most = min(self.machine.gpus, MAX_NVLS_GPUS, floor(self.inside / speed + ROUNDING) - 1)
         return max(0, min(most, self._through_nics(between)) if self.several else most)
 
     def first(self, least: int, *, ring: bool) -> int:
@@ -194,7 +197,8 @@ def _nvls(search: _Search) -> FoundChannels:
     machine = search.machine
     if machine.gpu < Gpu.HOPPER or not machine.nvswitch or machine.gpus <= 2:
         return NOTHING
-    least = 1 if search.several else machine.gpus
+    heads = min(machine.gpus, MAX_NVLS_GPUS)
+    least = 1 if search.several else heads
     index, best = search.first(least, ring=False), NOTHING
     while True:
         speed = search.speeds[index]
@@ -202,7 +206,7 @@ def _nvls(search: _Search) -> FoundChannels:
         better = channels > best.channels or channels * speed > best.total_between + ROUNDING
         if channels >= least and better:
             best = FoundChannels(channels, speed, speed)
-            if channels == machine.gpus:
+            if channels == heads:
                 break
         if best.total_between >= search.inside or not search.goes_on(index, best):
             break
@@ -241,7 +245,7 @@ def search(
     channels = min(channels, most_wanted if most_wanted > 0 else most, most)
     channels = max(channels, min(least_wanted, most))
     nvls_channels = TABLES[version].nvls_channels[machine.gpu][int(machines > 1)] if nvls.channels else 0
-    raised = channels if version <= (2, 19) else max(channels, nvls_channels)
+    raised = channels if version <= (2, 19) or version >= (2, 28) else max(channels, nvls_channels)
     return ChannelSearch(
         ring=ring,
         tree=tree,

@@ -64,6 +64,9 @@ TAGS = {
     (2, 25): "v2.25.1-1",
     (2, 26): "v2.26.6-1",
     (2, 27): "v2.27.7-1",
+    (2, 28): "v2.28.9-1",
+    (2, 29): "v2.29.7-1",
+    (2, 30): "v2.30.7-1",
 }
 """The tag that each version was read at."""
 Version = tuple[int, int]
@@ -96,6 +99,8 @@ class Tables:
     max_channels: int
     #: `NVLS_NCHANNELS`: on one machine, and on several.
     nvls_channels: dict[Gpu, tuple[int, int]]
+    #: `perChMaxNVLSTreeBws`, since 2.28: busbw of a head on one, two and more machines.
+    nvls_tree_max: dict[Gpu, Three] | None = None
 
 
 def _by_gpu(volta: Three, ampere: Three, hopper: Three, blackwell: Three | None = None) -> dict[Gpu, Three]:
@@ -208,6 +213,27 @@ _227 = replace(
     nvlink={VOLTA: 20.0, AMPERE: 20.0, HOPPER: 20.6, BLACKWELL: 40.1},
     nvls_channels={VOLTA: (0, 0), AMPERE: (0, 0), HOPPER: (16, 16), BLACKWELL: (24, 32)},
 )
+_SM100_INSIDE_229 = (90.0, 80.0, 70.0, 60.0, 50.0, 45.0, 40.0, 30.0, 24.0, 20.0, 19.0, 18.0)
+_SM100_BETWEEN = (48.0, 45.1, 42.0, 40.0, 30.0, 24.0, 22.0, 20.0, *_SLOW)
+_228 = replace(
+    _227,
+    hop_latency=_hop_latency((4.0, 4.0, 14), (25, 25, 18), 20.9),
+    ring_ll128_max=_by_gpu((20.0, 20.0, 20.0), (20.0, 20.0, 20.0), (36.7, 36.7, 36.7), (2 * 36.7, 34.6, 2 * 36.7)),
+    tree_ll128_max=_by_gpu((20.0, 20.0, 20.0), (20.0, 20.0, 20.0), (36.7, 36.7, 29.0), (55.6, 31.67, 20.0)),
+    tree_max=_by_gpu((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (38.7, 41.4, 36.0), (70.0, 42.8, 24.0)),
+    nvls_tree_max=_by_gpu((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (0.0, 57.7, 45.5), (0.0, 96.0, 43.8)),
+)
+_229 = replace(
+    _228,
+    ring_ll128_max=_by_gpu((20.0, 20.0, 20.0), (20.0, 20.0, 20.0), (36.7, 36.7, 36.7), (40.0, 40.0, 40.0)),
+    speeds_inside=_speeds(_SPEEDS_INSIDE, _SM90_INSIDE, _SM100_INSIDE_229),
+    speeds_between=_speeds(_SPEEDS_BETWEEN, _SM90_BETWEEN, (96.0, 80.0, *_SM100_BETWEEN)),
+)
+_230 = replace(
+    _229,
+    nvls_tree_max=_by_gpu((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (0.0, 57.7, 45.5), (0.0, 96.0, 80.0)),
+    speeds_between=_speeds(_SPEEDS_BETWEEN, _SM90_BETWEEN, (96.0, 86.0, 80.0, *_SM100_BETWEEN)),
+)
 
 TABLES: dict[Version, Tables] = {
     (2, 18): _218,
@@ -220,7 +246,13 @@ TABLES: dict[Version, Tables] = {
     (2, 25): _225,
     (2, 26): _225,
     (2, 27): _227,
+    (2, 28): _228,
+    (2, 29): _229,
+    (2, 30): _230,
 }
+
+NVLS_EFFICIENCY = {Gpu.HOPPER: 0.85, Gpu.BLACKWELL: 0.74}
+"""Share of a GPU's links that NVLS uses (`nvlsEfficiency`, src/graph/tuning.cc since 2.28)."""
 
 TREE_CORRECTION: dict[Protocol, tuple[float, ...]] = {
     Protocol.LL: (
@@ -236,7 +268,8 @@ TREE_CORRECTION: dict[Protocol, tuple[float, ...]] = {
         *(0.7, 0.8, 0.9, 0.9),
     ),
 }
-"""`treeCorrectionFactor`, for sizes that are powers of two from 64 bytes on, the same in all versions."""
+"""`treeCorrectionFactor`, for sizes that are powers of two from 64 bytes on, the same in all versions; since 2.29 with one
+more, which only NVLSTree has."""
 
 
 def version_of(text: str) -> Version:
