@@ -51,7 +51,7 @@ def test_what_is_too_large_is_not_run() -> None:
         (GIVEN, large, ["206 GB", "4"]),
         (replace(GIVEN, machines=1), small, ["one machine"]),
         (replace(GIVEN, nics=3), small, ["3 NICs", "2 GPUs"]),
-        (replace(GIVEN, burst_cost="5us"), small, ["--machine-rate"]),
+        (replace(GIVEN, burst_cost="5us"), small, ["--burst-cost"]),
         (GIVEN, replace(small, ranks=128), ["128 GPUs", "64"]),
     ):
         assert tells(why_not(given, row), *parts)
