@@ -73,6 +73,13 @@ Expect = Annotated[
 WithPackets = Annotated[
     bool, typer.Option("--packets", help="also send small calls as packets in the machine, next to the estimate")
 ]
+Log = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="a log of nccl-tests: its rows beside what the model expects of its machines, and which limit explains the difference",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON and nothing else")]
 Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="also write the rows to this file")]
 HEAD = (
@@ -88,6 +95,7 @@ def add_to(app: typer.Typer) -> None:
 
     @app.command()
     def ccl(
+        context: typer.Context,
         kind: Kind = "all-reduce",
         machines: Machines = 2,
         gpus: Gpus = 8,
@@ -110,10 +118,12 @@ def add_to(app: typer.Typer) -> None:
         mtu: Mtu = None,
         expect: Expect = None,
         packets: WithPackets = False,
+        log: Log = None,
         as_json: AsJson = False,
         csv_file: Csv = None,
     ) -> None:
         """Prints nccl-tests' table for a network, by estimate, with what NCCL chooses for each size."""
+        from gradwire.cli.ccl_log_table import show_log
         from gradwire.runs.ccl import TYPES, CclOptions, expectations_of, kind_of, row_of, rows, set_up, sizes_of
         from gradwire.runs.launch.place import refuse_unusable_file, writing
 
@@ -137,6 +147,9 @@ def add_to(app: typer.Typer) -> None:
             mtu_bytes=mtu,
             plugin=plugin,
         )
+        if log is not None:
+            show_log(log, given, _written(context), kind_of(kind), as_json=as_json)
+            return
         comm, wires, notes = set_up(given)
         collective, width = kind_of(kind), TYPES[dtype]
         wanted = expectations_of(expect or [])
@@ -161,6 +174,14 @@ def add_to(app: typer.Typer) -> None:
         valid = all(one.verdict == "valid" for one in sent.values() if not one.verdict.startswith(NOT_RUN))
         if not valid or not all(one.holds(row) for one, row in judged):
             raise typer.Exit(1)
+
+
+def _written(context: typer.Context) -> frozenset[str]:
+    """The options that are on the command line, by their names in `CclOptions`."""
+    names = {"nccl": "version"}
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    written = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    return frozenset(names.get(name, name) for name in written)
 
 
 NOT_RUN = "not run: "

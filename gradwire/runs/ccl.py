@@ -141,8 +141,16 @@ class Row:
         return self.algorithm_bytes_per_s * bus_factor(self.kind, self.ranks)
 
 
-def row_of(comm: Communicator, wires: Wires, kind: Collective, size_bytes: int, width: int) -> Row:
-    """The line for a size, which is rounded down to whole elements. Raises InputFault for less than one of them."""
+def row_of(
+    comm: Communicator,
+    wires: Wires,
+    kind: Collective,
+    size_bytes: int,
+    width: int,
+    most_ops: int = MOST_REPLAYED_OPS,
+) -> Row:
+    """The line for a size, which is rounded down to whole elements; trees of up to `most_ops` ops are replayed. Raises
+    InputFault for less than one element."""
     grain = width * (comm.ranks if kind in SHARED else 1)
     size = size_bytes // grain * grain
     if size == 0:
@@ -150,7 +158,7 @@ def row_of(comm: Communicator, wires: Wires, kind: Collective, size_bytes: int, 
     choice = choose(comm, kind, size)
     pieces = divide(comm, kind, choice.algorithm, choice.protocol, size)
     call = CallFacts(comm, wires.network, kind, choice, pieces, size)
-    time_s, by = _time(call, wires)
+    time_s, by = _time(call, wires, most_ops)
     return Row(
         size_bytes=size,
         count=size // grain,
@@ -166,9 +174,9 @@ def row_of(comm: Communicator, wires: Wires, kind: Collective, size_bytes: int, 
     )
 
 
-def _time(call: CallFacts, wires: Wires) -> tuple[float, str]:
+def _time(call: CallFacts, wires: Wires, most_ops: int) -> tuple[float, str]:
     # What trees share of NICs and links changes as they fill. Of rings, the closed form says the same as the engine.
-    if call.algorithm is not RING and has_plan(call) and ops_of(call) <= MOST_REPLAYED_OPS:
+    if call.algorithm is not RING and has_plan(call) and ops_of(call) <= most_ops:
         return replayed_s(call, wires), "second engine"
     return duration_s(call), "closed form"
 

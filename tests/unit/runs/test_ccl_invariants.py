@@ -96,7 +96,7 @@ def test_nothing_is_faster_than_what_carries_it() -> None:
     examine(range(300))
 
 
-@pytest.mark.broad
+@pytest.mark.long
 def test_nothing_is_faster_than_what_carries_it_on_ten_thousand_machines() -> None:
     examine(range(300, 10_300))
 
