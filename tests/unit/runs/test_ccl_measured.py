@@ -1,46 +1,93 @@
-"""What docs/ccl.md predicts of measured values is what the command predicts today."""
+"""What docs/ccl.md predicts of measured values is what the command predicts today, with the options that the page has."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
-from gradwire.runs.ccl import kind_of, row_of, set_up, size_of
+from gradwire.runs.ccl import CclOptions, kind_of, row_of, set_up, size_of
+from gradwire.workloads.engines.collectives.schedule import Collective
 from tests.shared.ccl_given import USUAL
 from tests.shared.snippets import ROOT
 
-PAGE = (ROOT / "docs" / "ccl.md").read_text()
-TCP = {"nics": 1, "transport": "tcp"}
-B200 = {"machines": 4, "gpu": "b200", "version": "2.27", "transport": "efa", "nic": "400gbit"}
-V100 = {"machines": 4, "gpus": 1, "gpu": "v100", "version": "2.18", **TCP}
-ROWS = [
-    ("465.43", {"machines": 1}, "all-reduce", "1GiB"),
-    ("316.93", {}, "all-reduce", "1GiB"),
-    ("123 us", {}, "all-reduce", "8"),
-    ("175 us", TCP, "all-reduce", "8"),
-    ("23.7", TCP, "all-reduce", "1GiB"),
-    ("1.01", {**TCP, "machines": 3, "variables": ("NCCL_ALGO=Ring",)}, "all-reduce", "4MB"),
-    ("4.54", {**TCP, "machines": 3, "variables": ("NCCL_ALGO=Tree",)}, "all-reduce", "4MB"),
-    ("5.37", B200, "all-reduce", "1MiB"),
-    ("156.74", B200, "all-reduce", "64MiB"),
-    ("381.8", B200, "all-reduce", "16GiB"),
-    ("160.1", {"machines": 4, "nic": "400gbit", "transport": "efa"}, "all-reduce", "1GiB"),
-    ("175 ms", {**V100, "nic": "10gbit", "delay": "100us"}, "all-reduce", "128MiB"),
-    ("329 ms", {**V100, "nic": "5gbit", "delay": "1ms"}, "all-reduce", "128MiB"),
-    ("835 ms", {**V100, "nic": "2gbit", "delay": "5ms"}, "all-reduce", "128MiB"),
-    ("1669 ms", {**V100, "nic": "1gbit", "delay": "10ms"}, "all-reduce", "128MiB"),
-    ("1441 ms", {**V100, "nic": "1gbit", "delay": "10ms"}, "broadcast", "128MiB"),
-]
+NAMES = {"--nccl": "version", "--env": "variables"}
+UNPRINTED = {"size not printed": "1GiB", "peak over sizes": "16GiB"}
+UNITS = {"us": 1e6, "ms": 1e3}
+_ROW = re.compile(
+    r"^\| (?P<what>[^|]+) \| (?:`(?P<options>[^`]+)`)? ?\| (?P<measured>[0-9.]+) ?(?P<unit>us|ms)? \| (?P<predicted>[0-9.]+)[^|]* "
+    r"\| (?P<error>[^|]+) \|$",
+    re.M,
+)
 
 
-@pytest.mark.parametrize(("measured", "options", "kind", "size"), ROWS)
-def test_the_page_has_todays_predictions(measured: str, options: dict[str, Any], kind: str, size: str) -> None:
-    comm, wires, _ = set_up(replace(USUAL, **options))
-    row = row_of(comm, wires, kind_of(kind), size_of(size), 4)
-    line = re.search(rf"^\|.*\| {re.escape(measured)} \| (?P<predicted>[0-9.]+)(?P<unit> us| ms|) \|.*$", PAGE, re.M)
-    assert line is not None
-    value = {" us": row.time_s * 1e6, " ms": row.time_s * 1e3}.get(line["unit"], row.bus_bytes_per_s / 1e9)
-    assert value == pytest.approx(float(line["predicted"]), rel=0.005)
+@dataclass(frozen=True)
+class PageRow:
+    """A row of the page's table."""
+
+    given: CclOptions
+    kind: Collective
+    size_bytes: int
+    measured: float
+    unit: str | None
+    predicted: float
+    #: What the page says of the difference; None: the row is fitted.
+    error: float | None
+
+
+def options_of(text: str) -> CclOptions:
+    words = shlex.split(text)
+    changes: dict[str, Any] = {}
+    for option, value in zip(words[::2], words[1::2], strict=True):
+        name = NAMES.get(option, option.removeprefix("--"))
+        if name == "variables":
+            changes[name] = (*changes.get(name, ()), value)
+        else:
+            changes[name] = int(value) if value.isdecimal() else value
+    return replace(USUAL, nic="400gbit", **changes) if "nic" not in changes else replace(USUAL, **changes)
+
+
+def rows() -> Iterator[PageRow]:
+    options, size = "", ""
+    for found in _ROW.finditer((ROOT / "docs" / "ccl.md").read_text()):
+        what = found["what"]
+        printed = re.search(r"(?P<number>\d+) (?P<unit>[KMG]i?B|bytes)", what)
+        size = printed["number"] + printed["unit"].replace("bytes", "B") if printed else _unprinted(what) or size
+        # A row that names no machines is of those above it.
+        options = found["options"] or ("" if re.match(r"2 x 8 H100, 8 x 400|2 DGX", what) else options)
+        error = found["error"]
+        yield PageRow(
+            given=options_of(options),
+            kind=kind_of("broadcast") if "broadcast" in what else kind_of("all-reduce"),
+            size_bytes=size_of(size),
+            measured=float(found["measured"]),
+            unit=found["unit"],
+            predicted=float(found["predicted"]),
+            error=None if error == "fitted" else float(error.removesuffix(" %")) / 100,
+        )
+
+
+def _unprinted(what: str) -> str:
+    return next((size for words, size in UNPRINTED.items() if words in what), "")
+
+
+ROWS = list(rows())
+
+
+def test_the_page_has_all_rows() -> None:
+    assert len(ROWS) >= 38
+    assert sum(row.error is None for row in ROWS) == 6
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.measured:g}")
+def test_the_page_has_todays_predictions(row: PageRow) -> None:
+    comm, wires, _ = set_up(row.given)
+    now = row_of(comm, wires, row.kind, row.size_bytes, 4)
+    value = now.bus_bytes_per_s / 1e9 if row.unit is None else now.time_s * UNITS[row.unit]
+    assert value == pytest.approx(row.predicted, rel=0.005)
+    error = row.predicted / row.measured - 1
+    assert abs(error) < 0.02 if row.error is None else error == pytest.approx(row.error, abs=0.001)
