@@ -59,6 +59,8 @@ TREE_SHARE = 5 / 6
 Over sockets, where hosts' memory decouples them, plain trees use all of it."""
 PAT_SHARE = 0.75
 """Share of the channels' rate that NCCL counts for PAT (`ncclTopoTuneModel`)."""
+PAT_CALL_US, PAT_GPU_US, PAT_OVERLAP = 8.0, 2.8, 3.5
+"""Latency that NCCL counts for PAT: of a call, of each of its GPUs, and the part of a hop (`ncclTopoTuneModel`)."""
 BURST_BYTES = 65536
 """Size of the bursts that Linux hands a NIC: the largest burst of TCP that the NIC cuts into packets (`GSO_MAX_SIZE`,
 include/linux/netdevice.h)."""
@@ -182,11 +184,17 @@ class CallFacts:
         return self.kind is Collective.ALL_REDUCE or self.kind in SHARED
 
     @property
+    def base_s(self) -> float:
+        """Returns the seconds of a call before its first hop and after its last one. PAT has a part for each GPU
+        (`ncclTopoTuneModel`)."""
+        if self.algorithm is PAT:
+            return CALL_S + (PAT_CALL_US + PAT_GPU_US * self.comm.ranks) / 1e6
+        return CALL_S + BASE[self.algorithm][list(Protocol).index(self.protocol)] / 1e6
+
+    @property
     def apart_s(self) -> float:
-        """Returns the time of a call apart from its pieces, in seconds: before the first hop and after the last one, and
-        the hop to NVSwitch and back."""
-        base_s = CALL_S + BASE[self.algorithm][list(Protocol).index(self.protocol)] / 1e6
-        return base_s + (self._latency_s(HopKind.NVLINK) if self.algorithm in (NVLS, NVLS_TREE) else 0.0)
+        """Returns the time of a call apart from its pieces, in seconds: with NVLS, also the hop to the switch and back."""
+        return self.base_s + (self._latency_s(HopKind.NVLINK) if self.algorithm in (NVLS, NVLS_TREE) else 0.0)
 
     def nvls_s(self, data: float) -> float:
         """Returns the seconds that NVLS takes to add and copy so much data of a call, in all channels."""
@@ -203,6 +211,8 @@ class CallFacts:
         return data / (rate * 1e9)
 
     def _latency_s(self, way: HopKind) -> float:
+        if self.algorithm is PAT:
+            return HOPS[HopKind.NET][TREE][list(Protocol).index(SIMPLE)] / PAT_OVERLAP / 1e6
         return HOPS[way][self.algorithm][list(Protocol).index(self.protocol)] / 1e6
 
     @property
@@ -374,10 +384,8 @@ def _nvls_s(call: CallFacts) -> float:
 def _pat_s(call: CallFacts) -> float:
     comm = call.comm
     steps = (comm.machines - 1).bit_length()
-    latency_s = (8 + 2.8 * comm.ranks) / 1e6 + steps * (call.network.crossing_s + call.sockets_s)
-    latency_s += steps * HOPS[HopKind.NET][TREE][2] / 3.5 / 1e6
     received = call.size_bytes * (comm.ranks - 1) / comm.ranks
-    return latency_s + received / (call.nic_payload * comm.machine.nics)
+    return steps * call.crossing_s + received / (call.nic_payload * comm.machine.nics)
 
 
 _PIECES_S = {RING: _ring_s, TREE: _tree_s, NVLS: _nvls_s, NVLS_TREE: _nvls_tree_s, PAT: _pat_s}

@@ -47,10 +47,10 @@ from gradwire.workloads.engines.nccl.chooser import (
     TREE,
     choose,
 )
-from gradwire.workloads.engines.nccl.duration import BASE, CALL_S, WIRE, CallFacts, MachineNetwork
+from gradwire.workloads.engines.nccl.duration import WIRE, CallFacts, MachineNetwork
 from gradwire.workloads.engines.nccl.options import Setup
 from gradwire.workloads.engines.nccl.pieces import divide
-from gradwire.workloads.engines.nccl.tables import NcclAlgorithm, Protocol
+from gradwire.workloads.engines.nccl.tables import NcclAlgorithm
 from gradwire.workloads.units import size_text
 
 FIRST_CHANNEL, CHANNELS_OF_ALGORITHM = 128, 128
@@ -131,7 +131,7 @@ def _hops(setup: Setup, call: CallFacts, bundle: int) -> Hops:
         between_s=call.crossing_s,
         inside_bytes_per_s=rate if comm.gpus > 1 else float("inf"),
         wire=wire,
-        base_s=CALL_S + BASE[choice.algorithm][list(Protocol).index(choice.protocol)] / 1e6,
+        base_s=call.base_s,
     )
 
 
@@ -280,8 +280,8 @@ def _nvls_tree(shape: _Shape) -> Schedule:
         for src, dst, part, step, combine, phase, opens in between:
             rows.append((machines[src][head], machines[dst][head], part, step + 1, combine, phase, opens))
         rows += from_head
-        # What goes to heads, to other machines and from heads takes links of its own.
-        number += [0] * len(to_head) + [1] * len(between) + [2] * len(from_head)
+        # What goes to heads and from heads takes links of its own, and each channel its own connections between machines.
+        number += [0] * len(to_head) + [2 + line] * len(between) + [1] * len(from_head)
     return _numbered(shape, rows, number)
 
 
