@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gradwire.runs.ccl import TRANSPORTS
+from gradwire.workloads.engines.nccl.efa_plugin import CROSSING_S
+from gradwire.workloads.engines.nccl.tables import Gpu
 from reproduction.world.cells import Called, Cell, Row, Source, unknown
 from reproduction.world.sources.collectives import busbw_GBps, size_of
 
@@ -13,8 +14,8 @@ NAME = "efa_b200"
 SETTING = re.compile(r"(\d+) nodes of 8 B200, (\d+ \w+)")
 GPUS = 8
 FITTED = "4 nodes of 8 B200, 1 MiB"
-"""Fixes what a message takes by EFA (`gradwire.runs.ccl.TRANSPORTS`)."""
-LATENCY = f"{TRANSPORTS['efa'].crossing_s * 1e6:g}us"
+"""Fixes what a message takes by EFA (`gradwire.workloads.engines.nccl.efa_plugin.CROSSING_S`)."""
+LATENCY = f"{CROSSING_S[Gpu.BLACKWELL] * 1e6:g}us"
 
 
 def cell(row: Row) -> Cell:
@@ -40,15 +41,15 @@ EXAMINED = (
     "P6-B200, 1.16 (June to August 2025) supports NCCL 2.27.5 to 2.27.7, and 1.17 (September 2025) NCCL 2.28.3: "
     "RELEASENOTES.md. NCCL 2.27.3 to 2.27.7 are of May to July 2025, 2.28.3 of September. So 1.16 is taken.",
     "**Which algorithm 64 MiB take.** By the tables of 1.15 and 1.16, Tree with LL128; NCCL alone takes the same, as it counts "
-    "the 35 us that the plugin reports for a message, with Simple twice. By those of 1.17, Ring with LL128: 138.9 GB/s. "
-    "Without the plugin, NCCL would take NVLSTree: 175.0.",
+    "the 35 us that the plugin reports for a message, with Simple twice. By those of 1.17, Ring with LL128: 139.5 GB/s. "
+    "Without the plugin, NCCL would take NVLSTree: 180.7.",
     "**Slots of a connection.** NCCL has eight slices under way on a connection, and the next waits until one is known to have "
     "come. The word of it is taken to need the 35 us that the plugin reports. Without this limit, Tree with LL128 would "
-    "have 227.7 GB/s at 64 MiB, and with a word that needs as long as a message, 141.4.",
+    "have 205.5 GB/s at 64 MiB, and with a word that needs as long as a message, 137.7.",
     "**Against the plugin's own borders**, which its makers measured. For 32 B200, 1.16 goes from Tree to Ring (LL128) at 67 MB, "
     "and from LL128 to Simple at 562 MB. Here both take as long at 93 and 967 MB, and without slots at 155 and 229 MB.",
     "**LL and LL128 by lines.** GPUs of a machine pass each line on as it comes. With whole chunks passed on, the row of 1 MiB "
-    "would have 5.31 GB/s (now 5.45).",
+    "would have 3 % less.",
 )
 """By `gradwire ccl` with `--plugin`, `--env` and, in Python, other `Wires.back_s`."""
 

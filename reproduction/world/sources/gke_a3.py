@@ -104,15 +104,15 @@ EXAMINED = (
     "**What NCCL's sockets take themselves: measured, and a cause of trees that were too fast.** NCCL 2.28.9 with two and three ranks on "
     "one H100, in another provider's virtual machine, reached its ranks by sockets on the loopback interface "
     "(`benchmarks/host/nccl_sockets.cu`). On top of half a round trip of TCP between two threads that sleep, 8.3 us, and of NCCL's "
-    "table, a message took 5 to 8 us by LL and 12 to 22 us by Simple. All of that goes, and some of the half round trip, where no "
+    "table, a message took 5 us by LL and 11 to 20 us by Simple, and a call 4 us. All of that goes, and some of the half round trip, where no "
     "threads are signalled (`NCCL_SOCKET_NTHREADS=0`: the call took 24 in place of 43 us by LL, 48 in place of 82 by Simple). Without "
     "this time, the tree of 4 MB had 5.06 GB/s (+11.5 %), and 8 bytes took 122 us (-30 %).",
-    "**What is left of 8 bytes: the network.** They would need 64 us for a message on top of that, 21 us more than the provider's "
+    "**What is left of 8 bytes: the network.** They would need 63 us for a message on top of that, 20 us more than the provider's "
     "netperf, which is between two small machines, which carry 2 Gbit/s. A wake-up of a thread is in netperf, and took 5 to 7 us where "
     "it came every 50 to 200 us, and 15 to 21 us every ms (`benchmarks/host/wake_up.c`, on the same machine). So the network of "
-    "a large machine or its card takes most of the 21 us, and nothing is added.",
+    "a large machine or its card takes most of the 20 us, and nothing is added.",
     "**One constant for both: not possible.** The ring of 4 MB sends 1,472 messages from each machine and takes 5 us for each, one "
-    "after the other. If 64 us of a message were a processor's time, it would have 0.08 GB/s (printed 1.01). With the row of "
+    "after the other. If 63 us of a message were a processor's time, it would have 0.08 GB/s (printed 1.01). With the row of "
     "8 bytes fitted in place of that of 1 GiB, this would have 45.7 GB/s (printed 23.7), and the ring 9.9.",
     "**With 20 us**, which nccl-tests have between two V100 without virtual machines (issue 82), 8 bytes take 87.6 us by TCP and 65.2 by "
     "TCPXO, and the tree of 4 MB has 5.17 GB/s.",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gradwire.runs.ccl import TRANSPORTS
+from gradwire.workloads.engines.nccl.efa_plugin import CROSSING_S
+from gradwire.workloads.engines.nccl.tables import Gpu
 from reproduction.world.cells import Called, Cell, Row, Source, Unexpressed
 from reproduction.world.sources.collectives import busbw_GBps, size_of
 from reproduction.world.sources.training import NODES, number_in
@@ -16,7 +17,7 @@ SIZE = "4 GiB"
 FITTED = "4 nodes"
 HOST_RATE = "160.4GB/s"
 """What a machine carries each way, fitted on `FITTED`."""
-LATENCY = f"{TRANSPORTS['efa'].crossing_s * 1e6:g}us"
+LATENCY = f"{CROSSING_S[Gpu.HOPPER] * 1e6:g}us"
 NO_MODEL = (
     "the size of the model and of its batch are not part of the set-up, and both decide how a rate falls with the "
     "number of GPUs"
@@ -48,7 +49,7 @@ ULTRASCALE = Source(
         f"a machine carries {HOST_RATE.removesuffix('GB/s')} GB/s each way: fitted on 4 nodes",
         "by `gradwire ccl`: the algorithm, protocol and chunks that NCCL 2.22 chooses (no version is printed) with the plugin of "
         f"its time (aws-ofi-nccl 1.13, without its tuner); four cards of 100 Gbit/s are one of 400 Gbit/s; {SIZE}, for no size is printed",
-        f"{LATENCY.removesuffix('us')} us for a message by EFA on top of NCCL's table: fitted on another source, efa_b200",
+        f"{LATENCY.removesuffix('us')} us for a message by EFA on top of NCCL's table: fitted on a public log of 8 bytes on two such machines (docs/ccl.md)",
     ),
     cell=cell,
     further=further,
