@@ -51,7 +51,7 @@ from gradwire.scenario.loading import Point, Scenario
 from gradwire.scenario.resolution.planned_faults import planned_faults
 from gradwire.scenario.resolution.transport_fit import buffer_bytes, is_grown, path_bytes
 from gradwire.scenario.schema import PointSection
-from gradwire.vm.machine import COMPILED_AGENT
+from gradwire.vm.batch_job import COMPILED_AGENT
 from gradwire.vm.machines import Clock
 
 SMALLEST_BUFFER_BYTES = 32_768

@@ -74,7 +74,6 @@ LONG_SIGNATURES = {
     "gradwire/topo/network.py": ("__init__",),
     "gradwire/topo/tc.py": ("port_commands", "_leaves"),
     "gradwire/vm/host.py": ("run_on_host",),
-    "gradwire/vm/machine.py": ("run_virtual",),
     "gradwire/vm/machines.py": ("run_job",),
     "gradwire/workloads/engines/collectives/choice.py": ("schedule_for",),
     "gradwire/workloads/engines/ordered_transfers.py": ("compile_ordered",),
