@@ -19,8 +19,9 @@ import time
 from pathlib import Path
 
 from gradwire.faults import Fault
+from gradwire.vm.batch_job import run_virtual
 from gradwire.vm.kernel import cached_kernel
-from gradwire.vm.machine import run_virtual
+from gradwire.vm.machine import Boot
 
 CALLS = "import os, sys\nfor _ in range(int(sys.argv[1])): os.getppid()"
 LIMIT_S = 300.0
@@ -31,15 +32,17 @@ def wall_s(kernel: Path, calls: int) -> float:
     start_s = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         status = run_virtual(
-            [sys.executable, "-S", "-c", CALLS, str(calls)],
-            env={},
-            cpu=max(os.sched_getaffinity(0)),
-            memory_mb=512,
+            Boot(
+                [sys.executable, "-S", "-c", CALLS, str(calls)],
+                env={},
+                cpu=max(os.sched_getaffinity(0)),
+                memory_mb=512,
+                workdir=Path(folder),
+                openvswitch=False,
+                kernel=kernel,
+            ),
             time_limit_s=LIMIT_S,
             on_line=print,
-            workdir=Path(folder),
-            openvswitch=False,
-            kernel=kernel,
         )
     if status != 0:
         raise SystemExit(f"{kernel}: the job ended with status {status}")

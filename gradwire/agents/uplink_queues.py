@@ -9,18 +9,17 @@ import struct
 from collections.abc import Sequence
 
 from gradwire.faults import MachineFault
+from gradwire.netlink_messages import HEADER, NLMSG_ERROR, attributes, request
 from gradwire.network.fabric import Fabric, Port
 from gradwire.network.sprayed_ways import SprayedRoutes
 
-RTM_GETQDISC, NLMSG_ERROR = 38, 2
-NLM_F_REQUEST, NLM_F_ECHO = 0x1, 0x8
-"""Without the second, the kernel tells a queue to those alone that listen to all changes."""
+RTM_GETQDISC = 38
+NLM_F_ECHO = 0x8
+"""Without it, the kernel tells a queue to those alone that listen to all changes."""
 TC_H_ROOT = 0xFFFFFFFF
 TCA_STATS2, TCA_STATS_QUEUE = 7, 3
-HEADER = struct.Struct("=IHHII")
 TC_MESSAGE = struct.Struct("=BxxxiIII")
 """struct tcmsg: family, interface, handle, parent, info."""
-ATTRIBUTE = struct.Struct("=HH")
 BACKLOG = struct.Struct("=II")
 """The beginning of struct gnet_stats_queue: qlen, backlog."""
 READ_BYTES = 1 << 16
@@ -52,7 +51,7 @@ class UplinkQueues:
     def waiting_bytes(self, port: Port) -> int:
         """Bytes of frames that wait at a port. Raises MachineFault if the kernel does not tell."""
         body = TC_MESSAGE.pack(0, self._index_of(port.interface), 0, TC_H_ROOT, 0)
-        self._socket.send(HEADER.pack(HEADER.size + len(body), RTM_GETQDISC, NLM_F_REQUEST | NLM_F_ECHO, 0, 0) + body)
+        self._socket.send(request("", RTM_GETQDISC, NLM_F_ECHO, body).data)
         try:
             answer = self._socket.recv(READ_BYTES)
         except TimeoutError as error:
@@ -77,19 +76,8 @@ def backlog_bytes(interface: str, answer: bytes) -> int:
         (code,) = struct.unpack_from("=i", answer, HEADER.size)
         raise MachineFault(f"the kernel does not tell what waits at {interface}: {os.strerror(-code)}")
     try:
-        stats = _attribute(answer[HEADER.size + TC_MESSAGE.size :], TCA_STATS2)
-        _, backlog = BACKLOG.unpack_from(_attribute(stats, TCA_STATS_QUEUE))
+        stats = attributes(attributes(answer[HEADER.size + TC_MESSAGE.size :])[TCA_STATS2])
+        _, backlog = BACKLOG.unpack_from(stats[TCA_STATS_QUEUE])
     except (KeyError, struct.error) as error:
         raise MachineFault(f"the kernel tells of the queue of {interface} without its length") from error
     return int(backlog)
-
-
-def _attribute(data: bytes, wanted: int) -> bytes:
-    """The payload of the first attribute of a kind. Raises KeyError if there is none."""
-    at = 0
-    while at + ATTRIBUTE.size <= len(data):
-        size_bytes, kind = ATTRIBUTE.unpack_from(data, at)
-        if kind == wanted:
-            return data[at + ATTRIBUTE.size : at + size_bytes]
-        at += max(size_bytes + -size_bytes % 4, ATTRIBUTE.size)
-    raise KeyError(wanted)

@@ -25,9 +25,9 @@ from gradwire.inside.point_protocol import (
     NetworkStarted,
     ReplayStarted,
 )
-from gradwire.runs.executing.executor import Planned
 from gradwire.runs.expected_cost import TimeLeft, in_words
 from gradwire.runs.judged import JudgedRun
+from gradwire.runs.planned_point import PlannedPoint
 
 STAGES: dict[type[Event], str] = {
     NetworkStarted: "building the network",
@@ -82,7 +82,7 @@ class LiveProgress:
         """Counts points that are there already and need no run."""
         self._progress.advance(self._all, points)
 
-    def started(self, planned: Planned) -> None:
+    def started(self, planned: PlannedPoint) -> None:
         """A point's machine boots; once more, if the worker that had it died."""
         with self._lock:
             if lost := self._running.pop(planned.folder, None):
@@ -92,7 +92,7 @@ class LiveProgress:
             self._running[planned.folder] = _Bar(task, planned)
             self._show_time_left()
 
-    def heard(self, planned: Planned, event: Event) -> None:
+    def heard(self, planned: PlannedPoint, event: Event) -> None:
         """Updates the bar of a point by an event of its machine."""
         with self._lock:
             bar = self._running[planned.folder]
@@ -117,7 +117,7 @@ class LiveProgress:
             self._show_time_left()
             self._console.print(_line(judged, self._named(judged)), highlight=False)
 
-    def _named(self, point: Planned | JudgedRun[Any, Any]) -> str:
+    def _named(self, point: PlannedPoint | JudgedRun[Any, Any]) -> str:
         title = self._titles.get(point.folder)
         return escape(f"{title}: {point.label}" if title else point.label)
 
@@ -136,7 +136,7 @@ class _Bar:
     """The bar of a point under way."""
 
     task: TaskID
-    planned: Planned
+    planned: PlannedPoint
     #: On the monotonic clock; 0 before the replay.
     replay_began_s: float = 0.0
     #: Iterations done.

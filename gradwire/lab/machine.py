@@ -7,7 +7,6 @@ still whether it is stopped yet or not (vm/answers.py).
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -23,27 +22,23 @@ from gradwire.inside.program_protocol import (
     Conclude,
     Count,
     Counted,
-    Full,
+    Event,
     JobTask,
     LabCommand,
     Output,
     OutputFull,
     ProgramEnded,
-    Refused,
-    Taken,
     line_of,
     write_task,
 )
-from gradwire.inside.signatures import KEY_BYTES, SignedEvents
 from gradwire.lab.drawing import seconds, size_bytes
 from gradwire.lab.programs import LimitReached, ProgramState
 from gradwire.lab.settings import Settings
 from gradwire.network.fabric import Fabric
-from gradwire.programs.execution import job, raise_refused
+from gradwire.programs.conversation import conversation
 from gradwire.programs.program_file import check_folder, covered_folders
 from gradwire.vm.owners import temporary_folder
-from gradwire.vm.session import JobSession, KernelDied, LimitNames, last_cpu
-from gradwire.vm.streaming import FollowEnd
+from gradwire.vm.session import LimitNames, SessionLimits, last_cpu
 
 BOOT_LIMIT_S = 120.0
 CONCLUDE_LIMIT_S = 120.0
@@ -68,7 +63,6 @@ class LabMachine:
         self.now_ns = 0
         self.is_output_full = False
         self._held: ClockHeld | None = None
-        self._refused: Refused | None = None
         self._counted: Counted | None = None
         self._ended = ""
         self._stack = ExitStack()
@@ -86,14 +80,12 @@ class LabMachine:
                 cpu_time=settings.cpu_time,
             )
             write_task(self.folder / TASK_FILE, task)
-            key = secrets.token_bytes(KEY_BYTES)
-            self._events = SignedEvents(key)
             cpu = own_cpu() if settings.cpu is None else settings.cpu
-            self._running: JobSession = self._stack.enter_context(
-                job("lab_job", settings.memory_mb, self.folder, key, cpu)
+            self._job = self._stack.enter_context(
+                conversation("lab_job", self.folder, memory_mb=settings.memory_mb, cpu=cpu)
             )
             self._follow(BOOT_LIMIT_S, "the network was not built")
-            self._refuse()
+            self._job.raise_refused()
         except BaseException as error:  # noqa: BLE001 (whatever it is, nothing may be left)
             self._end_after(error)
         self.boot_s = time.monotonic() - self._begin_s
@@ -107,12 +99,12 @@ class LabMachine:
             self.programs[command.name] = ProgramState(self.now_ns)
         limit_s = CONCLUDE_LIMIT_S if isinstance(command, Conclude) else self._wall_limit_s
         try:
-            self._running.go_on()
-            self._running.answer(line_of(command))
+            self._job.running.go_on()
+            self._job.running.answer(line_of(command))
             held = self._follow(limit_s, "programs had not ended")
         except BaseException as error:  # noqa: BLE001 (whatever it is, nothing may be left)
             self._end_after(error)
-        self._refuse()
+        self._job.raise_refused()
         return held
 
     def count(self) -> Counted:
@@ -134,7 +126,7 @@ class LabMachine:
     @property
     def memory_bytes(self) -> int:
         """The most memory that the kernel has used."""
-        return self._running.memory_bytes()
+        return self._job.running.memory_bytes()
 
     def end(self, why: str = "its block is over") -> None:
         """Ends the kernel with all that runs in it, and removes its files."""
@@ -150,46 +142,31 @@ class LabMachine:
         raise error
 
     def _follow(self, limit_s: float, what: str) -> ClockHeld:
-        self._held = self._refused = None
-        end = self._running.follow(
-            self._take,
-            finished=self._is_answered,
-            time_limit_s=limit_s,
-            stall_limit_s=seconds("stall_limit", self._settings.stall_limit),
-            process_limit=self._settings.process_limit,
-            limit_names=LIMIT_NAMES,
+        self._held = self._job.refused = None
+        limits = SessionLimits(
+            limit_s, seconds("stall_limit", self._settings.stall_limit), self._settings.process_limit, LIMIT_NAMES
         )
-        if end is FollowEnd.TIMED_OUT:
+        if not self._job.follow(self._take, self._is_answered, limits):
             raise LimitReached(f"after {limit_s:g} s of wall time {what}; give more with wall_limit")
-        if end is FollowEnd.CLOSED:
-            raise KernelDied("the virtual-time kernel died")
-        self._running.hold()
+        self._job.running.hold()
         return self._held or ClockHeld(self.now_ns)
 
     def _is_answered(self) -> bool:
         """Returns whether the job has carried out the command, or will not say more."""
-        return self._held is not None or (self._refused is not None and not self.now_ns)
+        return self._held is not None or (self._job.refused is not None and not self.now_ns)
 
-    def _take(self, line: str) -> None:
-        match event := self._events.event_of(line):
+    def _take(self, event: Event) -> None:
+        match event:
             case Output(stream=stream, data=data, program=name):
                 self.programs[name].written[stream] += data
             case ProgramEnded(status=status, program=name, time_ns=time_ns):
                 self.programs[name].status, self.programs[name].ended_ns = status, time_ns
             case OutputFull():
                 self.is_output_full = True
-            case Full():
-                self._running.answer(line_of(Taken()))
             case Counted():
                 self._counted = event
-            case Refused():
-                self._refused = event
             case ClockHeld(time_ns=time_ns):
                 self._held, self.now_ns = event, time_ns
-
-    def _refuse(self) -> None:
-        if self._refused is not None:
-            raise_refused(self._refused)
 
     @property
     def _wall_limit_s(self) -> float:

@@ -4,56 +4,45 @@ network carried."""
 from __future__ import annotations
 
 import os
-import secrets
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import TextIO
 
 import msgspec
 
-from gradwire import PACKAGE, faults
 from gradwire.datatypes.records import PlannedFault
-from gradwire.faults import Fault, InternalFault, MachineFault
+from gradwire.faults import MachineFault
 from gradwire.files import replacing
 from gradwire.inside.program_protocol import (
     FIGURES_FOLDER,
     TASK_FILE,
     Event,
-    Full,
     JobTask,
     Output,
     OutputFull,
     ProgramEnded,
     Ready,
-    Refused,
     Report,
-    Taken,
-    line_of,
     make_figures_folders,
     place_name,
     write_task,
 )
-from gradwire.inside.signatures import KEY_BYTES, SignedEvents
 from gradwire.network.fabric import Fabric
+from gradwire.programs.conversation import conversation
 from gradwire.programs.launch import Launch, Started, programs
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, Outputs
 from gradwire.programs.program_file import covered_folders
-from gradwire.vm.byte_code import FOLDER_VARIABLE, byte_code_folder
-from gradwire.vm.code_digest import machine_modules
 from gradwire.vm.kernel import cached_kernel
-from gradwire.vm.machine import JOB_FOLDER, KEY_INSIDE
-from gradwire.vm.session import JobSession, KernelDied, LimitNames, last_cpu, session
-from gradwire.vm.streaming import FollowEnd
+from gradwire.vm.machine import JOB_FOLDER
+from gradwire.vm.session import LimitNames, SessionLimits
 from gradwire.vm.watching import unwatched
 
 SUMMARY_FILE = "summary.json"
-LINES_KEPT = 20
 ROOT_WARNING = (
     "you are root, so programs may change every file of this machine except those in /dev, /proc, /run and /sys"
 )
@@ -125,34 +114,22 @@ class JobEvents:
 
     ready: Ready | None = None
     report: Report | None = None
-    refused: Refused | None = None
     #: Exit statuses by program and host, in the order in which they ended.
     statuses: dict[tuple[str, int], int] = field(default_factory=dict)
     #: The first that failed.
     failed: tuple[str, int] | None = None
-    #: Lines that other processes wrote to the same terminal.
-    strays: list[str] = field(default_factory=list)
 
-    @property
-    def over(self) -> bool:
-        """Whether nothing more will come."""
-        return self.report is not None or self.refused is not None
-
-    def take(self, event: Event | None, line: str) -> None:
-        """Notes an event; None stands for a line that is no event."""
+    def take(self, event: Event) -> None:
+        """Notes an event."""
         match event:
             case Ready():
                 self.ready = event
             case Report():
                 self.report = event
-            case Refused():
-                self.refused = event
             case ProgramEnded(host=host, status=status, program=program):
                 self.statuses[program, host] = status
                 if status and self.failed is None:
                     self.failed = program, host
-            case None if line.strip():
-                self.strays = [*self.strays, line][-LINES_KEPT:]
 
 
 def new_folder(runs: Path, argv: Sequence[str]) -> Path:
@@ -184,42 +161,39 @@ def execute(request: JobRequest) -> ProgramRunSummary:
         faults=tuple(request.faults),
         cpu_time=request.cpu_time,
     )
-    key = secrets.token_bytes(KEY_BYTES)
-    events = SignedEvents(key)
     write_task(request.folder / TASK_FILE, task)
     make_figures_folders(request.folder, request.places)
     begin_s, heard = time.monotonic(), JobEvents()
+    limits = SessionLimits(request.wall_limit_s, request.stall_limit_s, names=request.limit_names)
     with (
         Outputs(request.folder, fabric.host_names(), request.terminal) as outputs,
-        job("exec_job", request.memory_mb, request.folder, key, request.cpu) as running,
+        conversation(
+            "exec_job", request.folder, memory_mb=request.memory_mb, job_name="the programs", cpu=request.cpu
+        ) as job,
     ):
 
-        def take(line: str) -> None:
-            event = events.event_of(line)
+        def take(event: Event) -> None:
             if isinstance(event, Output):
                 outputs.take(event)
             elif isinstance(event, OutputFull):
                 request.on_output_full(place_name(event.program, fabric.host_names()[event.host]))
-            elif isinstance(event, Full):
-                running.answer(line_of(Taken()))
             else:
-                heard.take(event, line)
+                heard.take(event)
 
-        end = running.follow(
-            take,
-            finished=lambda: heard.over or request.stop.is_set(),
-            time_limit_s=request.wall_limit_s,
-            stall_limit_s=request.stall_limit_s,
-            limit_names=request.limit_names,
+        in_time = job.follow(
+            take, lambda: heard.report is not None or job.refused is not None, limits, stop=request.stop
         )
-        memory_bytes = running.memory_bytes()
-        if end is FollowEnd.CLOSED:
-            raise KernelDied("the virtual-time kernel died before the programs had ended")
+        memory_bytes = job.running.memory_bytes()
     with suppress(OSError):  # programs have left figures there
         (request.folder / FIGURES_FOLDER).rmdir()
-    if not heard.over and request.stop.is_set():
-        raise MachineFault("the run was stopped")
-    summary = _summary(request, heard, end, memory_bytes, time.monotonic() - begin_s)
+    if not in_time:
+        waiting = _unended(request, heard) if heard.ready else "the network"
+        raise MachineFault(
+            f"after {request.wall_limit_s:g} s of wall time {waiting} had not ended and was stopped; give more with "
+            f"{request.limit_names.wall}"
+        )
+    job.raise_refused()
+    summary = _summary(request, heard, memory_bytes, time.monotonic() - begin_s)
     with replacing(request.folder / SUMMARY_FILE) as partial:
         partial.write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n")
     if summary.report.timed_out:
@@ -230,43 +204,7 @@ def execute(request: JobRequest) -> ProgramRunSummary:
     return summary
 
 
-def job(
-    name: str, memory_mb: int, folder: Path, key: bytes, cpu: int | None = None
-) -> AbstractContextManager[JobSession]:
-    """A session of the kernel that runs one of the jobs in inside/, with the task in `folder`.
-
-    key: what the job signs its lines with (inside/signatures.py). cpu: the one that the kernel is pinned to; by
-    default the last that this process may use.
-    """
-    python_path = {"PYTHONPATH": str(PACKAGE.parent), FOLDER_VARIABLE: str(byte_code_folder(machine_modules()))}
-    return session(
-        [sys.executable, "-m", f"gradwire.inside.{name}", JOB_FOLDER, KEY_INSIDE],
-        env=python_path,
-        cpu=last_cpu() if cpu is None else cpu,
-        memory_mb=memory_mb,
-        workdir=folder,
-        key=key,
-    )
-
-
-def raise_refused(refused: Refused) -> NoReturn:
-    """Raises the fault that the job has reported."""
-    kind = getattr(faults, refused.kind, InternalFault)
-    fault: Fault = kind(refused.message)
-    raise fault
-
-
-def _summary(
-    request: JobRequest, heard: JobEvents, end: FollowEnd, memory_bytes: int, wall_s: float
-) -> ProgramRunSummary:
-    if end is FollowEnd.TIMED_OUT:
-        waiting = _unended(request, heard) if heard.ready else "the network"
-        raise MachineFault(
-            f"after {request.wall_limit_s:g} s of wall time {waiting} had not ended and was stopped; give more with "
-            f"{request.limit_names.wall}"
-        )
-    if heard.refused is not None:
-        raise_refused(heard.refused)
+def _summary(request: JobRequest, heard: JobEvents, memory_bytes: int, wall_s: float) -> ProgramRunSummary:
     assert heard.report is not None
     names = request.fabric.host_names()
     return ProgramRunSummary(

@@ -4,7 +4,6 @@ end."""
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 import sys
 import time
@@ -21,16 +20,13 @@ from gradwire import PACKAGE
 from gradwire.faults import InputFault, MachineFault
 from gradwire.files import replacing
 from gradwire.inside.program_protocol import (
-    Full,
+    Event,
     Output,
     OutputFull,
-    Refused,
     ScriptReport,
-    Taken,
     line_of,
     output_file,
 )
-from gradwire.inside.signatures import KEY_BYTES, SignedEvents
 from gradwire.inside.stock_mininet.changes import ASKING_VARIABLE, LINK_RATE_VARIABLE, MOST_MBIT
 from gradwire.inside.stock_mininet.task import INPUT, MODULES, PROGRAMS, TEMPORARY, ScriptTask, write_task
 from gradwire.inside.typed_protocol import (
@@ -44,7 +40,8 @@ from gradwire.inside.typed_protocol import (
     WindowOutput,
 )
 from gradwire.programs.clock_pace import Person
-from gradwire.programs.execution import SUMMARY_FILE, job, raise_refused
+from gradwire.programs.conversation import Conversation, conversation
+from gradwire.programs.execution import SUMMARY_FILE
 from gradwire.programs.interpreter import PythonInterpreter
 from gradwire.programs.launch import NOT_OF_THE_KERNEL, path_on_hosts
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES
@@ -53,8 +50,7 @@ from gradwire.programs.program_file import covered_folders, file_defect
 from gradwire.programs.talk import Talk
 from gradwire.programs.windows import CommandWindows
 from gradwire.vm.owners import temporary_folder
-from gradwire.vm.session import JobSession, KernelDied
-from gradwire.vm.streaming import FollowEnd
+from gradwire.vm.session import SessionLimits
 
 TEMPORARY_PATH = Path("/tmp")
 INPUT_LINE_BYTES = 1 << 20
@@ -147,70 +143,56 @@ def check_link_rate(rate_bps: float) -> None:
         raise InputFault("--rate: links have up to 100 Gbit/s; give such a rate, e.g. --rate 10gbit")
 
 
-class _Conversation:
-    """The conversation between the job and this command. folder: of the windows' socket."""
+class _ScriptTalk:
+    """The conversation with a script's job, and with the person who types. folder: of the windows' socket."""
 
-    def __init__(self, request: ScriptRequest, running: JobSession, key: bytes, files: ExitStack, folder: Path) -> None:
-        self._request, self._running, self._files = request, running, files
-        self._events = SignedEvents(key)
-        self._talk = Talk(running)
+    def __init__(self, request: ScriptRequest, job: Conversation, files: ExitStack, folder: Path) -> None:
+        self._request, self._job, self._files = request, job, files
+        self._talk = Talk(job.running)
         self._windows = CommandWindows(folder, self._talk.send, os.environ)
         files.callback(self._windows.close)
-        self._limit = running.time_limit(request.wall_limit_s)
+        self._limits = SessionLimits(job.running.time_limit(request.wall_limit_s), request.stall_limit_s)
         self._kept: dict[int, BinaryIO] = {}
         self._interrupts = 0
         self._asked: LineAsked | None = None
-        self._end: FollowEnd | None = None
+        self._in_time = True
         self.tail = b""
         self.report: ScriptReport | None = None
-        self.refused: Refused | None = None
 
-    def follow(self) -> FollowEnd:
-        """Handles the messages of the job, and answers them, until nothing more will come. Returns the reason."""
+    def follow(self) -> None:
+        """Handles the messages of the job, and answers them, until nothing more will come."""
         # A line is also read while a command runs in a window.
         while not self._hear_until(lambda: self._asked is not None and (self._talk.rests or bool(self._windows))):
             self._answer()
-        assert self._end is not None
-        return self._end
 
     def _hear_until(self, until: Callable[[], bool]) -> bool:
         """Handles the messages of the job until `until` is true or nothing more will come. Returns whether nothing more
         will come."""
-        end = self._running.follow(
-            self._take,
-            finished=lambda: self._is_over or until(),
-            time_limit_s=self._limit,
-            stall_limit_s=self._request.stall_limit_s,
-            watched=self._windows.watch,
+        self._in_time = self._job.follow(
+            self._take, lambda: self._is_over or until(), self._limits, watched=self._windows.watch
         )
-        if end is not FollowEnd.FINISHED or self._is_over:
-            self._end = end
-        return self._end is not None
+        return self._is_over
 
     @property
     def _is_over(self) -> bool:
-        return self.report is not None or self.refused is not None
+        return not self._in_time or self.report is not None or self._job.refused is not None
 
-    def _take(self, line: str) -> None:
-        """Handles one line of the job."""
-        match event := self._events.event_of(line):
+    def _take(self, event: Event) -> None:
+        """Handles one event of the job."""
+        match event:
             case Output(stream=stream, data=data):
                 self._write(stream, data)
             case OutputFull():
                 self._request.on_output_full()
-            case Full():
-                self._running.answer(line_of(Taken()))
             case LineAsked():
                 self._asked = event
             case WindowAsked(node=node):
-                self._running.answer(line_of(self._windows.open(node)))
+                self._job.running.answer(line_of(self._windows.open(node)))
             case Rested() | Passed() | WindowOutput() | Over():
                 seen = self._interrupts
                 self._talk.take(event, self._windows, lambda: self._interrupts > seen, reads_lines=self._asked is None)
             case ScriptReport():
                 self.report = event
-            case Refused():
-                self.refused = event
 
     def _write(self, stream: int, data: bytes) -> None:
         if stream not in self._kept:
@@ -261,7 +243,7 @@ class _Conversation:
 def _is_reading(frame: FrameType | None) -> bool:
     """Returns whether a line of input is being read."""
     while frame is not None:
-        if frame.f_code is _Conversation._answer.__code__:
+        if frame.f_code is _ScriptTalk._answer.__code__:
             return True
         frame = frame.f_back
     return False
@@ -297,23 +279,20 @@ def run_script(request: ScriptRequest) -> ScriptSummary:
         cpu_time=request.cpu_time,
     )
     write_task(folder, task)
-    key, begin_s = secrets.token_bytes(KEY_BYTES), time.monotonic()
+    begin_s = time.monotonic()
     try:
         with (
             temporary_folder() as own,
             ExitStack() as files,
-            job("mininet_job", request.memory_mb, folder, key) as running,
+            conversation("mininet_job", folder, memory_mb=request.memory_mb, job_name="the script") as job,
         ):
-            heard = _Conversation(request, running, key, files, own)
+            heard = _ScriptTalk(request, job, files, own)
             with heard.interrupting():
-                end = heard.follow()
-            memory_bytes = running.memory_bytes()
-            if end is FollowEnd.CLOSED:
-                raise KernelDied("the virtual-time kernel died before the script had ended")
+                heard.follow()
+            memory_bytes = job.running.memory_bytes()
     finally:
         _remove_empty(folder / TEMPORARY)
-    if heard.refused is not None:
-        raise_refused(heard.refused)
+    job.raise_refused()
     name = request.script.name
     if heard.report is None:
         raise MachineFault(

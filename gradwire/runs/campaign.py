@@ -19,17 +19,19 @@ import msgspec
 from typing_extensions import TypeVar
 
 from gradwire.analysis.verdict.verdict import failed_run
-from gradwire.faults import Fault, InternalFault, UnfitMachine
+from gradwire.faults import Fault, InternalFault, MachineFault, UnfitMachine
 from gradwire.files import refuse_full_disk, unfit_for_writing
-from gradwire.runs.executing.executor import ElsewhereFault, Executor, MachineWatcher, Planned, do_all
+from gradwire.runs.executing.executor import ElsewhereFault, Executor, MachineWatcher, do_all
 from gradwire.runs.judged import JudgedRun, write_judgement
 from gradwire.runs.planned import PlannedRun
+from gradwire.runs.planned_point import PlannedPoint
+from gradwire.runs.point_machine import OUTPUT_FILE, MachineEnd
 from gradwire.runs.screen import Watcher
 from gradwire.runs.stored.stored_run import write_completion
 from gradwire.runs.stored.symbolic_links import make_empty
 from gradwire.runs.works import judge_kept, work_of
 
-N = TypeVar("N", bound=Planned, default=PlannedRun)
+N = TypeVar("N", bound=PlannedPoint, default=PlannedRun)
 NOTE_PERIODS = 20
 """Time until points.csv is written again, as a multiple of the time that writing it took: this costs 5 % of a core,
 however many points there are."""
@@ -38,7 +40,7 @@ Judge = Callable[[N], JudgedRun[Any, Any] | None]
 """Judges the run in the folder of a planned point; returns None if no run with its key came to its end."""
 
 
-def judge_planned(planned: Planned) -> Judged | None:
+def judge_planned(planned: PlannedPoint) -> Judged | None:
     """Judges the run of a planned point as `judge_kept` does."""
     return judge_kept(planned.stored, planned.point, planned.key)
 
@@ -199,7 +201,10 @@ def _run_until_steady(
     unsteady: list[tuple[int, int]] = []
     while True:
         make_empty(planned.folder)  # a machine that finds files where it makes its own takes other virtual times
-        completion = work.run(planned, executor, watcher, stop)
+        work.write_task(planned)
+        ended = executor.carry_out(planned, watcher, stop)
+        _refuse_failed(planned, ended)
+        completion = work.completion(planned, ended)
         write_completion(planned.folder, msgspec.structs.replace(completion, unsteady=tuple(unsteady)), work.left)
         judged = judge(planned)
         if judged is None:
@@ -209,3 +214,12 @@ def _run_until_steady(
             return judged
         unsteady.append((planned.window.warmup, planned.window.iterations))
         planned = longer
+
+
+def _refuse_failed(planned: PlannedPoint, ended: MachineEnd) -> None:
+    """Raises MachineFault for a machine whose job has failed, and UnfitMachine if the disk here is full."""
+    if not ended.status:
+        return
+    if not ended.worker:  # a worker has told of its own disk
+        refuse_full_disk(planned.folder, ended.fault)
+    raise MachineFault(ended.fault or f"the point ended with status {ended.status}; see {planned.folder / OUTPUT_FILE}")

@@ -14,8 +14,8 @@ from pathlib import Path
 from gradwire.agents.connections import needs_python
 from gradwire.analysis.pause_report import buffer_circles, circle_foreseen
 from gradwire.network.wire.flows import connections_of
-from gradwire.runs.executing.executor import Planned
 from gradwire.runs.planned import PlannedRun, too_coarse
+from gradwire.runs.planned_point import PlannedPoint
 from gradwire.runs.stored.spines import Spines
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.resolution.transport_fit import crowded_memory, path_bytes, small_windows
@@ -39,7 +39,7 @@ PYTHON_MESSAGE_S = 40e-6
 agent (benchmarks/message_cost.py, docs/performance.md)."""
 
 
-def expected_s(planned: Planned) -> float:
+def expected_s(planned: PlannedPoint) -> float:
     """Expected wall time of a point on one core; 0 if it is not known, as for programs."""
     if not planned.iterations:
         return 0.0
@@ -50,7 +50,7 @@ def expected_s(planned: Planned) -> float:
     return start_s + planned.cost_bytes / PAYLOAD_BYTES_PER_S + message_s * messages
 
 
-def _by_python(planned: Planned) -> bool:
+def _by_python(planned: PlannedPoint) -> bool:
     """Returns whether agents in Python replay a point, by the same rule as agents/__main__.py."""
     if not isinstance(planned, PlannedRun):
         return False
@@ -67,7 +67,7 @@ def _by_python(planned: Planned) -> bool:
 class TimeLeft:
     """Time left of several runs, by their expected times and the times of those that have ended."""
 
-    def __init__(self, runs: Sequence[Planned], jobs: int) -> None:
+    def __init__(self, runs: Sequence[PlannedPoint], jobs: int) -> None:
         self._expected_s = {run.folder: expected_s(run) for run in runs}
         self._left = dict(self._expected_s)
         self._jobs = max(1, min(jobs, len(runs)))
@@ -92,7 +92,7 @@ class TimeLeft:
         return slower * max(sum(left.values()) / self._jobs, max(left.values(), default=0.0))
 
 
-def announcement(runs: Sequence[Planned], jobs: int) -> str:
+def announcement(runs: Sequence[PlannedPoint], jobs: int) -> str:
     """One line about the points that are going to run."""
     if not runs:
         return "nothing to run: all points are there already; `gradwire run --fresh` runs them again"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,15 +19,12 @@ from gradwire.analysis.report.conclusion import conclusion
 from gradwire.analysis.report.tables import points_table
 from gradwire.analysis.report.text_table import Part, TextTable
 from gradwire.analysis.verdict.verdict import STEADY, Verdict
-from gradwire.faults import MachineFault
-from gradwire.files import refuse_full_disk
 from gradwire.inside.point_protocol import TASK_FILE, PlanFile, PointTask, write_json
 from gradwire.network.fabric import Fabric
 from gradwire.programs.commands import write_programs
 from gradwire.runs.agreement import compared
 from gradwire.runs.comparing.whole import estimate_whole, ranking_of
 from gradwire.runs.compiling.many_points import cores
-from gradwire.runs.executing.executor import OUTPUT_FILE, Executor, MachineEnd, MachineWatcher
 from gradwire.runs.expected_cost import warnings
 from gradwire.runs.judged import JudgedRun, by_job, failed_plan_run, judge_plan_run
 from gradwire.runs.longer_window import MOST_ITERATIONS, longer_window
@@ -41,6 +37,7 @@ from gradwire.runs.planned import (
     scale_warning,
     virtual_clock,
 )
+from gradwire.runs.point_machine import MachineEnd
 from gradwire.runs.reporting import printed_cells, with_own_values, write_report
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.stored_run import LOG_FILE, RECORD_FILE, Completion, RunSpeed, StoredRun
@@ -51,7 +48,7 @@ from gradwire.scenario.loading import Point, Scenario
 from gradwire.scenario.resolution.planned_faults import planned_faults
 from gradwire.scenario.resolution.transport_fit import buffer_bytes, is_grown, path_bytes
 from gradwire.scenario.schema import PointSection
-from gradwire.vm.machine import COMPILED_AGENT
+from gradwire.vm.batch_job import COMPILED_AGENT
 from gradwire.vm.machines import Clock
 
 SMALLEST_BUFFER_BYTES = 32_768
@@ -95,18 +92,12 @@ class PlanWork(Work[Point, PlannedRun, PointResult]):
         """Time limits that are too short, small windows, models that do not fit their devices."""
         return warnings(planned)
 
-    def run(
-        self, planned: PlannedRun, executor: Executor, watcher: MachineWatcher, stop: threading.Event
-    ) -> Completion:
-        """Replays the plan on a machine of the executor's."""
+    def write_task(self, planned: PlannedRun) -> None:
+        """Writes the task and its plans, and the programs beside them."""
         _write_task(planned)
-        ended = executor.replay(planned, watcher, stop)
-        if ended.status:
-            if not ended.worker:  # a worker has told of its own disk
-                refuse_full_disk(planned.folder, ended.fault)
-            raise MachineFault(
-                ended.fault or f"the point ended with status {ended.status}; see {planned.folder / OUTPUT_FILE}"
-            )
+
+    def completion(self, planned: PlannedRun, ended: MachineEnd) -> Completion:
+        """How the replay ended, and how fast it was."""
         division = planned.division
         return Completion(
             planned.key,

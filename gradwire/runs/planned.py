@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import platform
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -17,12 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from gradwire.analysis.fluid.estimate import SendEnds
 from gradwire.analysis.fluid.steady import MeasuredIterations, steady_window
 from gradwire.analysis.verdict.condition_checks import Divided
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.faults import InputFault
+from gradwire.inside.point_protocol import Event
 from gradwire.network.fabric import Fabric
 from gradwire.programs.commands import named_files, refuse_wrong_commands, started_beside, told
 from gradwire.reading_budget import reading_budget
@@ -33,8 +36,9 @@ from gradwire.runs.compiling.job_plans import traces_of_jobs
 from gradwire.runs.compiling.many_points import SharedPlans, sharing_key, side_by_side
 from gradwire.runs.compiling.part_of_job import compiled_part, plans_to_check
 from gradwire.runs.compiling.scale_division import UNDIVIDED, ScaleDivision, division_for, forced_division
+from gradwire.runs.planned_point import PlannedPoint
+from gradwire.runs.point_machine import MachineEnd, MachineLimits, run_machine
 from gradwire.runs.stored.run_folder import folder_name
-from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.scenario.loading import Point, origin_named
 from gradwire.scenario.resolution.compilation import Compiled, compile_resolved
 from gradwire.scenario.resolution.planned_faults import planned_faults
@@ -57,52 +61,32 @@ ALONE_S = 0.5
 
 
 @dataclass(frozen=True)
-class PlannedRun:
-    """A point ready to run: everything that its machine needs."""
+class PlannedRun(PlannedPoint[Point]):
+    """A point of a strategy, ready to run: everything that its machine needs. Plans and network are scaled as the clock
+    asks."""
 
-    point: Point
-    #: Scaled as the clock asks, without multicast groups.
-    fabric: Fabric
-    #: The candidates by their labels, scaled as the clock asks.
+    #: The candidates by their labels.
     plans: Mapping[str, Plan]
-    folder: Path
     clock: Clock
-    #: Number of iterations that are dropped, and number of those that are measured.
-    window: MeasuredIterations
-    #: Hash of everything that decides the result.
-    key: str
     #: Division of bytes and rates on the virtual clock, for run.fidelity or because it does not carry more.
     division: ScaleDivision = UNDIVIDED
     #: Bytes of a connection that may wait unsent when a SEND ends; None: it ends when it has left the host.
     unsent_bytes: int | None = None
 
-    @property
-    def stored(self) -> StoredRun:
-        """The files that the run leaves, or has left."""
-        return StoredRun(self.folder, self.point)
-
-    @property
-    def iterations(self) -> int:
-        """All iterations, warm-up included."""
-        return self.window.end
-
     def moved_to(self, out: Path) -> PlannedRun:
         """Returns this run in the run folder `out`."""
         return replace(self, folder=out / "points" / self.folder.name)
 
+    @override
     def keyed_anew(self) -> PlannedRun:
-        """Returns this run with its present key: the kernel is a part of it, and may have been built since."""
+        """Returns this run with its present key."""
         return replace(self, key=_key(self.point, self.fabric, self.plans, self.clock, self.window, self.unsent_bytes))
 
-    @property
-    def label(self) -> str:
-        """The point in a few words."""
-        return self.stored.label
-
-    @property
-    def memory_mb(self) -> int:
-        """Memory that its machine may use, in MB."""
-        return self.point.section.run.memory_mb
+    @override
+    def on_machine(self, cpu: int, hear: Callable[[Event], None], stop: threading.Event) -> MachineEnd:
+        """Replays the plan."""
+        limits = MachineLimits(self.memory_mb, self.point.time_limit_s)
+        return run_machine(self.folder, self.clock, limits, cpu=cpu, hear=hear, stop=stop)
 
     @property
     def iteration_bytes(self) -> int:
@@ -245,7 +229,9 @@ def plan_run(
     if point.section.fault:
         _refuse_faults(point, clock)
     key = _key(point, fabric, plans, clock, window, compiled.unsent_bytes)
-    planned = PlannedRun(point, fabric, plans, folder_of(key), clock, window, key, division, compiled.unsent_bytes)
+    planned = PlannedRun(
+        point, fabric, folder_of(key), key, plans, clock, division, compiled.unsent_bytes, window=window
+    )
     if not planned.stored.is_of(key):
         for plan, relative_times in plans_to_check(point.resolved, compiled):
             check_once(plan, relative_times)

@@ -4,69 +4,69 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from gradwire.analysis.fluid.steady import MeasuredIterations
-from gradwire.network.fabric import Fabric
+from typing_extensions import override
+
+from gradwire.inside.point_protocol import Event
 from gradwire.programs.commands import named_files, refuse_wrong_commands, started, told
 from gradwire.programs.cpu_time import charged_cpu_time
-from gradwire.programs.launch import Started
+from gradwire.programs.execution import JobRequest, execute
+from gradwire.runs.planned_point import PlannedPoint
+from gradwire.runs.point_machine import MachineEnd, booted_to_its_end
 from gradwire.runs.stored.run_folder import folder_name
-from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.scenario.loading import origin_named
 from gradwire.scenario.program_scenarios import ProgramPoint
 from gradwire.vm.code_digest import run_digest
 from gradwire.vm.kernel import cached_kernel
+from gradwire.vm.session import LimitNames
 
 LIMITS = {"time_limit", "memory_mb", "stall_limit"}
 """Keys of a run that decide whether it comes to its end, and not its result."""
+RUN_KEYS = LimitNames("run.virtual_limit", "run.time_limit", "run.stall_limit", "run.memory_mb", "run.memory_mb")
+"""Keys of a scenario that raise the limits of a point."""
 
 
-@dataclass(frozen=True)
-class PlannedPrograms:
-    """A point of programs ready to run."""
+class PlannedPrograms(PlannedPoint[ProgramPoint]):
+    """A point of programs, ready to run."""
 
-    point: ProgramPoint
-    folder: Path
-    #: Hash of everything that decides the result, as far as gradwire can see it.
-    key: str
-
-    #: Not known: only the programs know what they will send.
-    cost_bytes = iteration_bytes = iteration_messages = 0
-    #: They have none.
-    iterations = 0
-    window = MeasuredIterations(0, 0)
-
-    @property
-    def fabric(self) -> Fabric:
-        """The network of the point."""
-        return self.point.fabric
-
-    @property
-    def stored(self) -> StoredRun[ProgramPoint]:
-        """The files that the run leaves, or has left."""
-        return StoredRun(self.folder, self.point)
-
-    @property
-    def label(self) -> str:
-        """The point in a few words."""
-        return self.stored.label
-
-    @property
-    def memory_mb(self) -> int:
-        """Memory that its machine may use, in MB."""
-        return self.point.memory_mb
-
-    @property
-    def started(self) -> list[Started]:
-        """The programs to start, with their hosts and times."""
-        return started(self.point.programs, self.fabric)
-
+    @override
     def keyed_anew(self) -> PlannedPrograms:
-        """Returns this run with its present key: the kernel is a part of it, and may have been built since."""
+        """Returns this run with its present key."""
         return replace(self, key=key_of(self.point))
+
+    @override
+    def on_machine(self, cpu: int, hear: Callable[[Event], None], stop: threading.Event) -> MachineEnd:
+        """Runs the programs, of which nobody hears before they have ended."""
+
+        def boot() -> MachineEnd:
+            execute(self.request(cpu, stop))
+            return MachineEnd()
+
+        return booted_to_its_end(self.folder, boot, stop)
+
+    def request(self, cpu: int, stop: threading.Event) -> JobRequest:
+        """The programs to run, and their limits."""
+        run = self.point.section.run
+        return JobRequest(
+            fabric=self.fabric,
+            programs=started(self.point.programs, self.fabric),
+            memory_mb=run.memory_mb,
+            time_limit_s=run.virtual_limit,
+            wall_limit_s=run.time_limit,
+            stall_limit_s=run.stall_limit,
+            faults=self.point.faults,
+            capture=[port.interface for port in self.fabric.ports_named(run.capture)],
+            folder=self.folder,
+            covered=self.folder.parent,  # with other points, which run at the same time
+            cpu=cpu,
+            stop=stop,
+            limit_names=RUN_KEYS,
+            cpu_time=run.cpu_time,
+        )
 
 
 def plan_programs(points: Sequence[ProgramPoint], folder: Path) -> list[PlannedPrograms]:
@@ -75,7 +75,9 @@ def plan_programs(points: Sequence[ProgramPoint], folder: Path) -> list[PlannedP
         with origin_named(point):
             refuse_wrong_commands(point.programs)
             charged_cpu_time(point.section.run.cpu_time, "run.cpu_time")
-    return [PlannedPrograms(point, folder / "points" / folder_name(point), key_of(point)) for point in points]
+    return [
+        PlannedPrograms(point, point.fabric, folder / "points" / folder_name(point), key_of(point)) for point in points
+    ]
 
 
 def key_of(point: ProgramPoint) -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import tomli_w
@@ -26,14 +23,11 @@ from gradwire.inside.program_protocol import how_it_ended, output_file, place_na
 from gradwire.network.fabric import Fabric
 from gradwire.programs.execution import (
     SUMMARY_FILE,
-    JobRequest,
     ProgramRunSummary,
-    execute,
     kernel_warnings,
     root_warnings,
 )
 from gradwire.programs.reported import network_state, reported
-from gradwire.runs.executing.executor import Executor, LocalPool, MachineWatcher
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned_programs import PlannedPrograms, plan_programs
 from gradwire.runs.reporting import stop_notes
@@ -44,13 +38,10 @@ from gradwire.runs.stored.run_files import read_message, reading, refuse_changed
 from gradwire.runs.stored.run_folder import stored_clock
 from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import Completion, StoredRun
-from gradwire.runs.stored.symbolic_links import make_empty
 from gradwire.runs.stored.value_limits import refuse_outside, shown
 from gradwire.runs.work import Work
 from gradwire.scenario.program_scenarios import ProgramPoint, ProgramScenario
-from gradwire.vm.kernel_death import unless_stopped
 from gradwire.vm.machines import Clock
-from gradwire.vm.session import LimitNames
 from gradwire.workloads.fields import LONGEST_S
 from gradwire.workloads.stand_in import capacity_warning
 
@@ -143,10 +134,6 @@ def _how_one_failed(folder: Path, summary: ProgramRunSummary) -> str:
     return said
 
 
-RUN_KEYS = LimitNames("run.virtual_limit", "run.time_limit", "run.stall_limit", "run.memory_mb", "run.memory_mb")
-"""Keys of a scenario that raise the limits of a point."""
-
-
 class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):
     """Running programs on this machine, whose files they are."""
 
@@ -161,10 +148,6 @@ class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):
         return Clock()
 
     @override
-    def refuse_unfit(self, scenario: ProgramScenario) -> None:
-        """Does nothing: such faults are found when the scenario is read."""
-
-    @override
     def planning(self, points: Sequence[ProgramPoint], out: Path, clock: Clock) -> Iterator[PlannedPrograms]:
         """All of them, once their commands have been looked at."""
         yield from plan_programs(points, out)
@@ -176,32 +159,6 @@ class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):
         yield from dict.fromkeys(each for run in planned for each in _circle_warning(run.fabric))
         yield from root_warnings()
         yield from kernel_warnings()
-
-    def run(
-        self,
-        planned: PlannedPrograms,
-        executor: Executor,
-        watcher: MachineWatcher[PlannedPrograms],
-        stop: threading.Event,
-    ) -> Completion:
-        """Runs the programs, and once more from the start if a signal has stopped the machine."""
-        assert isinstance(executor, LocalPool), "Where.refuse_what_cannot_be lets no other have programs"
-        with executor.cpus.taken() as cpu:
-            watcher.started(planned)
-            request = _request(planned, cpu, stop)
-            _, stopped = unless_stopped(
-                partial(execute, request), partial(make_empty, planned.folder), lambda: not stop.is_set()
-            )
-        return Completion(planned.key, stopped=stopped)
-
-    @override
-    def longer(self, planned: PlannedPrograms, judged: JudgedRun[Any, Any]) -> None:
-        """Returns None: programs run once."""
-
-    @override
-    def compared(self, runs: Sequence[ProgramJudgedRun], screen: Screen) -> Sequence[ProgramJudgedRun]:
-        """Returns the runs unchanged: programs have no ideal network."""
-        return runs
 
     def judge(self, stored: StoredRun[ProgramPoint], point: ProgramPoint, completion: Completion) -> ProgramJudgedRun:
         """Judges a run by how its programs ended, what they reported, and what the network did."""
@@ -269,23 +226,3 @@ def _fault_notes(runs: Sequence[ProgramJudgedRun]) -> list[str]:
 def _pause_notes(runs: Sequence[ProgramJudgedRun]) -> list[str]:
     """Notes on ports that were paused: how often, and for how long."""
     return [f"{run.label}: {line}" for run in runs for line in run.result.pauses]
-
-
-def _request(planned: PlannedPrograms, cpu: int, stop: threading.Event) -> JobRequest:
-    section, folder, fabric = planned.point.section, planned.folder, planned.fabric
-    return JobRequest(
-        fabric=fabric,
-        programs=planned.started,
-        memory_mb=section.run.memory_mb,
-        time_limit_s=section.run.virtual_limit,
-        wall_limit_s=section.run.time_limit,
-        stall_limit_s=section.run.stall_limit,
-        faults=planned.point.faults,
-        capture=[port.interface for port in fabric.ports_named(section.run.capture)],
-        folder=folder,
-        covered=folder.parent,  # with other points, which run at the same time
-        cpu=cpu,
-        stop=stop,
-        limit_names=RUN_KEYS,
-        cpu_time=section.run.cpu_time,
-    )

@@ -27,7 +27,7 @@ from gradwire.inside.point_protocol import (
 from gradwire.inside.replay_job import log_file, note_file, plan_file, queues_file
 from gradwire.network.fabric import Fabric
 from gradwire.network.path_delays import LEAST_BUFFER_BYTES
-from gradwire.vm.machine import COMPILED_AGENT
+from gradwire.vm.batch_job import COMPILED_AGENT
 from gradwire.vm.machines import Clock, run_job
 from gradwire.vm.owners import temporary_folder
 from gradwire.workloads.stand_in import scaled_fabric, scaled_plan

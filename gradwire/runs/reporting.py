@@ -44,8 +44,8 @@ from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
 from gradwire.runs.comparing.whole import ranking_of
 from gradwire.runs.compiling.part_of_job import PART_NOTE
-from gradwire.runs.executing.executor import OUTPUT_FILE
 from gradwire.runs.judged import JudgedRun
+from gradwire.runs.point_machine import OUTPUT_FILE
 from gradwire.runs.stored.explanation import explain
 from gradwire.runs.stored.provenance import facts, provenance
 from gradwire.runs.stored.run_files import fitting

@@ -11,12 +11,13 @@ from typing import Any, Protocol
 from typing_extensions import TypeVar, override
 
 from gradwire.inside.point_protocol import Event
-from gradwire.runs.executing.executor import MachineWatcher, Planned
+from gradwire.runs.executing.executor import MachineWatcher
 from gradwire.runs.expected_cost import TimeLeft
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned import PlannedRun
+from gradwire.runs.planned_point import PlannedPoint
 
-N_contra = TypeVar("N_contra", bound=Planned, default=PlannedRun, contravariant=True)
+N_contra = TypeVar("N_contra", bound=PlannedPoint, default=PlannedRun, contravariant=True)
 OnStep = Callable[[int, int, str], None]
 """Hears of a step of a build: the steps done, all steps, and the present one in words."""
 
@@ -98,11 +99,11 @@ class _Unheard(Working, Watcher[Any]):
         pass
 
     @override
-    def started(self, planned: Planned) -> None:
+    def started(self, planned: PlannedPoint) -> None:
         pass
 
     @override
-    def heard(self, planned: Planned, event: Event) -> None:
+    def heard(self, planned: PlannedPoint, event: Event) -> None:
         pass
 
     @override

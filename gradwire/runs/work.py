@@ -6,7 +6,6 @@ A point's work is a strategy's plan (runs/plan_work.py) or programs that users b
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,15 +15,16 @@ import pandas as pd
 
 from gradwire.analysis.report.text_table import Part, TextTable
 from gradwire.analysis.verdict.verdict import Verdict
-from gradwire.runs.executing.executor import Executor, MachineWatcher, Planned
 from gradwire.runs.judged import JudgedRun
+from gradwire.runs.planned_point import PlannedPoint
+from gradwire.runs.point_machine import MachineEnd
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.stored_run import Completion, StoredRun
 from gradwire.scenario.loading import Scenario
 from gradwire.vm.machines import Clock
 
 P = TypeVar("P")
-N = TypeVar("N", bound=Planned)
+N = TypeVar("N", bound=PlannedPoint)
 R = TypeVar("R")
 
 
@@ -43,9 +43,8 @@ class Work(ABC, Generic[P, N, R]):
         """The scenario without printed values that belong to other settings than its own. Raises InputFault."""
         return scenario
 
-    @abstractmethod
     def refuse_unfit(self, scenario: Scenario[Any]) -> None:
-        """Raises InputFault for settings of a scenario that do not go together."""
+        """Raises InputFault for settings of a scenario that do not go together and were not found when it was read."""
 
     @abstractmethod
     def planning(self, points: Sequence[P], out: Path, clock: Clock) -> Iterator[N]:
@@ -55,19 +54,19 @@ class Work(ABC, Generic[P, N, R]):
     def warnings(self, planned: Sequence[N]) -> Iterator[str]:
         """Warnings to read before these points run."""
 
-    @abstractmethod
-    def run(self, planned: N, executor: Executor, watcher: MachineWatcher[Any], stop: threading.Event) -> Completion:
-        """Runs a point on a separate machine in its folder, which is empty. Raises Fault if that fails.
+    def write_task(self, planned: N) -> None:
+        """Writes what the point's machine reads into its folder, which is empty."""
 
-        Completion: how it ended, which the caller writes down.
-        """
+    def completion(self, planned: N, ended: MachineEnd) -> Completion:
+        """How a run ended, which the caller writes down."""
+        return Completion(planned.key, stopped=ended.stopped)
 
     left: ClassVar[tuple[str, ...]]
     """The files of a run that came to its end, whose hashes are kept."""
 
-    @abstractmethod
-    def longer(self, planned: N, judged: JudgedRun[Any, Any]) -> N | None:
+    def longer(self, planned: N, judged: JudgedRun[Any, Any]) -> N | None:  # noqa: ARG002 (programs run once)
         """The run with a longer warm-up; None unless the measured iterations show that it needs one."""
+        return None
 
     @abstractmethod
     def judge(self, stored: StoredRun[Any], point: P, completion: Completion) -> JudgedRun[Any, Any]:
@@ -83,9 +82,13 @@ class Work(ABC, Generic[P, N, R]):
     def write_points(self, out: Path, runs: Sequence[JudgedRun[Any, Any]]) -> None:
         """Writes points.csv of the points that are done so far."""
 
-    @abstractmethod
-    def compared(self, runs: Sequence[JudgedRun[Any, Any]], screen: Screen) -> Sequence[JudgedRun[Any, Any]]:
+    def compared(
+        self,
+        runs: Sequence[JudgedRun[Any, Any]],
+        screen: Screen,  # noqa: ARG002 (programs have no ideal network)
+    ) -> Sequence[JudgedRun[Any, Any]]:
         """The runs with how far they are from an ideal network, where points have one."""
+        return runs
 
     def finish(self, scenario: Scenario[Any], planned: Sequence[N], out: Path, jobs: int) -> None:
         """Adds files to the run folder that the report needs besides its points."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradwire.faults import MachineFault
+from gradwire.netlink_messages import Kernel, attributes, known_index
 from gradwire.network.fabric import BANDS_MAJOR, MAX_BANDS, Port
 from gradwire.network.ipv6 import IGMP_REPORTS_IP, LISTENER_REPORTS
 from gradwire.topo.command import run
-from gradwire.topo.netlink.messages import Kernel, attributes, known_index
 from gradwire.topo.netlink.qdiscs import (
     QUEUE,
     RED,
@@ -80,8 +80,6 @@ class BandCounters:
     bytes_sent: int
     packets_sent: int
     drops: int
-    backlog_bytes: int
-    requeues: int
     #: Packets that were marked (ECN), and those that arrived where the queue was longer than the threshold.
     marks: int = 0
     above_threshold: int = 0
@@ -111,7 +109,7 @@ class PortCounters:
         return sum(band.drops for band in self.bands)
 
     def since(self, earlier: PortCounters) -> PortCounters:
-        """Counts since `earlier`, another reading of the same port, with the present backlog."""
+        """Counts since `earlier`, another reading of the same port."""
         pairs = zip(self.bands, earlier.bands, strict=True)
         return PortCounters(
             self.port,
@@ -120,8 +118,6 @@ class PortCounters:
                     bytes_sent=now.bytes_sent - then.bytes_sent,
                     packets_sent=now.packets_sent - then.packets_sent,
                     drops=now.drops - then.drops,
-                    backlog_bytes=now.backlog_bytes,
-                    requeues=now.requeues - then.requeues,
                     marks=now.marks - then.marks,
                     above_threshold=now.above_threshold - then.above_threshold,
                     limit_bytes=now.limit_bytes,
@@ -250,8 +246,6 @@ def _band(entry: Mapping[str, Any], marking: Mapping[str, Any]) -> BandCounters:
         bytes_sent=entry["bytes"],
         packets_sent=entry["packets"],
         drops=entry["drops"],
-        backlog_bytes=entry["backlog"],
-        requeues=entry["requeues"],
         marks=marking["marked"] if is_red else 0,
         above_threshold=marking["overlimits"] if is_red else 0,
         limit_bytes=bounds.get("limit", 0),

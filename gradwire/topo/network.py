@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from gradwire.datatypes.host_settings import HostParameter
 from gradwire.faults import MachineFault
+from gradwire.netlink_messages import Kernel, index_of, known_index
 from gradwire.network.fabric import NO_LIMIT_BYTES, Fabric, Port
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.topo.abilities import Abilities, require_red
@@ -34,7 +35,6 @@ from gradwire.topo.line_counters import LineCounters
 from gradwire.topo.long_links import delay_lines, joining_commands, stores_packets
 from gradwire.topo.netlink.addresses import NeighbourRequests, configuring, has_ipv6, raised
 from gradwire.topo.netlink.delay_lines import holding
-from gradwire.topo.netlink.messages import Kernel, index_of, known_index
 from gradwire.topo.netlink.qdiscs import QdiscEntry, can_be_copied, copying, parts, shown
 from gradwire.topo.nodes import BatchSwitch, FabricTopo, OutsideController, QuietHost, QuietLink, QuietMininet
 from gradwire.topo.packet_sockets import enlarge_packet_sockets

@@ -24,8 +24,8 @@ from gradwire.vm.kernel_source import (
     note_of,
     source_damage,
 )
-from gradwire.vm.machine import memory_folders, memory_remedy, room_for_memory_mb, room_seen
 from gradwire.vm.memory_addresses import fixed_addresses
+from gradwire.vm.memory_folders import memory_folders, memory_remedy, room_for_memory_mb, room_seen
 from gradwire.vm.packages import install_command, source_remedy
 from gradwire.vm.trial import kernel_file_damage
 

@@ -41,7 +41,6 @@ def run_on_host(
     *,
     env: Mapping[str, str],
     cpu: int | None = None,
-    memory_mb: int = 0,  # noqa: ARG001 (both clocks have the same interface)
     time_limit_s: float,
     on_line: Callable[[str], None],
     workdir: Path,
@@ -51,9 +50,8 @@ def run_on_host(
     """Runs `argv` as root on the machine's own kernel; returns its exit status (128 + n after signal n).
 
     `env` is the job's whole environment except for PATH (the caller's by default), TMPDIR and the location of Open
-    vSwitch. `cpu` is the one CPU to use, None for all. `memory_mb` has no effect: the job shares the machine's memory.
-    The other parameters and the exceptions are those of `run_virtual`; MachineFault is raised also for users other
-    than root, and where namespaces cannot be made.
+    vSwitch. `cpu` is the one CPU to use, None for all. The other parameters and the exceptions are those of `run_virtual`
+    and its `Boot`; MachineFault is raised also for users other than root, and where namespaces cannot be made.
 
     On return no process, interface or mount of the job is left, whatever happened; if the calling process is killed,
     the job dies with it.

@@ -140,8 +140,6 @@ def unless_stopped(
 
     clear: removes the files that a stopped machine leaves. wanted: returns whether the result is still needed; if not,
     the fault is raised. Raises what `boot` raises.
-
-    clear: removes what a stopped machine has left. wanted: whether the result still is. Raises what `boot` raises.
     """
     stopped = 0
     while True:

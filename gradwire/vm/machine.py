@@ -1,5 +1,5 @@
-"""Boots the virtual-time kernel, runs one job in it as root, and returns its output and exit status. Needs no root
-itself.
+"""Boots the virtual-time kernel with one job in it, which is run as root, follows it to its end, and ends all of it.
+Needs no root itself. A job is run from beginning to end (vm/batch_job.py), or talked with (vm/session.py).
 
 Virtual time (`time-travel=inf-cpu`, https://docs.kernel.org/virt/uml/user_mode_linux_howto_v2.html): the kernel's clock
 stands still while a process computes and jumps to the next timer when all processes wait. The whole kernel with all its
@@ -10,19 +10,20 @@ between two host processes.
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
+import socket
 import subprocess
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault, MachineFault, UnfitMachine
-from gradwire.files import refuse_full_disk
 from gradwire.vm.kernel import cached_kernel, renewal
 from gradwire.vm.kernel_death import (
     STOPPED_WORDS,
@@ -31,26 +32,34 @@ from gradwire.vm.kernel_death import (
     KernelFault,
     Surroundings,
     kernel_died,
-    last_words,
     stopped_by_signal,
 )
-from gradwire.vm.kernel_source import agent_in, has_noted_content, note_of
+from gradwire.vm.kernel_source import has_noted_content, note_of
 from gradwire.vm.memory_addresses import fixed_addresses
+from gradwire.vm.memory_folders import choose_memory_folder
 from gradwire.vm.owners import OWNER_VARIABLE, this_process
-from gradwire.vm.streaming import KILL_LIMIT_S, FollowEnd, TimeLimit, follow, is_stopped, pipe, process_group
+from gradwire.vm.streaming import (
+    KILL_LIMIT_S,
+    FollowEnd,
+    TimeLimit,
+    Watch,
+    follow,
+    is_stopped,
+    pipe,
+    process_group,
+)
 
 INIT = Path(__file__).with_name("init.sh")
 BOX_NAME = ".kernel"
 """Folder inside the job's folder through which caller and kernel exchange data; always removed at the end."""
 JOB_FOLDER = "/run/job"
 """Path inside the kernel of the folder that the job starts in, whatever its path outside."""
-AGENT_FILE = "agent.so"
-COMPILED_AGENT = f"{JOB_FOLDER}/{BOX_NAME}/{AGENT_FILE}"
-"""Path inside the kernel of the compiled agent, if the kernel's file has one."""
 KEY_FILE = "key"
 """File in the box of a session with a secret of its caller and its job, who removes it."""
 KEY_INSIDE = f"{JOB_FOLDER}/{BOX_NAME}/{KEY_FILE}"
 STATUS_FILE = "status"
+ONE_WAY, TWO_WAY = "con1=null,fd:0", "con1=fd:0"
+"""The kernel's argument for a terminal that is only written to, and for one that the job reads as well."""
 UMID = "gradwire"
 BOOT_LIMIT_S = 30.0
 """Wall time to a kernel's first sign of life, which at a load of 5 came after 0.15 s: 200 times as long, and it will not come."""
@@ -59,9 +68,6 @@ CONSOLE_LINES_KEPT = 200
 """Must be large: a panic before the console is ready repeats all earlier messages after the line with the reason."""
 BOOT_TIME_NS = 1_735_689_600_000_000_000
 """Calendar time at every boot, 2025-01-01: the host's time would differ in every run, and runs must repeat."""
-TIME_LIMIT = "time limit"
-"""Name of the cause that is not a fault of the kernel's."""
-MIB = 1 << 20
 JOB_DEFAULTS = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/run",
@@ -79,101 +85,156 @@ KERNEL_ENVIRONMENT = {
 }
 
 
-def run_virtual(
-    argv: Sequence[str],
-    *,
-    env: Mapping[str, str],
-    cpu: int,
-    memory_mb: int = DEFAULT_MEMORY_MB,
-    time_limit_s: float,
-    on_line: Callable[[str], None],
-    workdir: Path,
-    openvswitch: bool = True,
-    kernel: Path | None = None,
-    stop: threading.Event | None = None,
-    programs: bool = False,
-) -> int:
-    """Runs `argv` as root in a fresh kernel in virtual time; returns its exit status (128 + n after signal n).
+class Terminal(NamedTuple):
+    """The terminal that a job writes to (/dev/tty1), with its two ends outside."""
 
-    env: the job's whole environment; PATH, HOME, TMPDIR, TERM and two settings of Python have defaults (JOB_DEFAULTS).
-    cpu: the one CPU to use.
-    memory_mb: memory of the kernel, allocated on use from a tmpfs of the machine.
-    time_limit_s: limit in wall seconds.
-    on_line: called with each line of the job's output (stdout and stderr) as it arrives.
-    workdir: folder that the job starts in, under the name JOB_FOLDER. All of the host's files are visible with the
-        caller's rights, except for /dev, /proc, /sys and /run, which are the kernel's own.
-    openvswitch: whether to start Open vSwitch first, 30 virtual seconds after boot.
-    kernel: kernel to boot (default: the cached one).
-    stop: ends the run early when another thread sets it.
-    programs: whether the job starts programs that are not to be trusted. Then system calls are intercepted by ptrace
-        and never by seccomp, with which a program could read and write all of the kernel's memory (`seccomp=` in the
-        help of Linux 6.16 as user-mode kernel).
+    #: ONE_WAY or TWO_WAY.
+    argument: str
+    #: Where what the job writes is read.
+    near_fd: int
+    #: The kernel's own.
+    far_end: BinaryIO | socket.socket
 
-    Raises KernelFault if the kernel dies, does not come up or the time limit is reached; UnfitMachine if there is no
-    kernel or a damaged one; MachineFault if there is no room for its memory, or `stop` was set; InputFault if the
-    command or the environment cannot be passed to a program. On return no process and no file of the kernel is left,
-    whatever happened; if the calling process is killed, the kernel dies with it.
-    """
-    kernel = whole_kernel(kernel)
-    memory_folder = choose_memory_folder(memory_mb)
-    token = secrets.token_hex(16)
-    with _box(workdir) as box, pipe() as (job_read, job_end), pipe() as (console_read, console_end):
-        (box / "job").write_bytes(job_text(argv, {**JOB_DEFAULTS, **env}))
-        if agent := agent_in(kernel):
-            (box / AGENT_FILE).write_bytes(agent)
-        command = boot_command(
-            kernel,
-            cpu=cpu,
-            memory_mb=memory_mb,
-            token=token,
-            openvswitch=openvswitch,
-            seccomp=not programs and knows_seccomp(kernel),
-        )
-        console = Console()
-        output = TokenWatch(token, on_line)
-        kernel_env = {**KERNEL_ENVIRONMENT, "TMPDIR": str(memory_folder), OWNER_VARIABLE: this_process()}
-        with process_group(
-            command, env=kernel_env, stdin=job_end.fileno(), stdout=console_end.fileno(), cwd=workdir
-        ) as process:
-            job_end.close()
-            console_end.close()
 
-            def held() -> bool:
-                return is_stopped(process.pid)
+@dataclass(frozen=True)
+class Boot:
+    """What to boot, and the job that it is for."""
 
-            boot = BootWatch(box, held)
+    #: The job's command, which is run as root.
+    argv: Sequence[str]
+    #: Its whole environment; PATH, HOME, TMPDIR, TERM and two settings of Python have defaults (JOB_DEFAULTS).
+    env: Mapping[str, str]
+    #: The one CPU to use.
+    cpu: int
+    #: Folder that the job starts in, under the name JOB_FOLDER. All of the host's files are visible with the caller's
+    #: rights, except for /dev, /proc, /sys and /run, which are the kernel's own.
+    workdir: Path
+    #: Memory of the kernel, allocated on use from a tmpfs of the machine.
+    memory_mb: int = DEFAULT_MEMORY_MB
+    #: By default the cached one.
+    kernel: Path | None = None
+    #: Whether to start Open vSwitch first, 30 virtual seconds after boot.
+    openvswitch: bool = True
+    #: Whether the job starts programs that are not to be trusted. Then system calls are intercepted by ptrace and never
+    #: by seccomp, with which a program could read and write all of the kernel's memory (`seccomp=` in the help of Linux
+    #: 6.16 as user-mode kernel).
+    programs: bool = False
+    #: What the kernel's first process writes behind the job's last line.
+    token: str = ""
+    #: What a message about the kernel's death calls the job.
+    job_name: str = "its job"
+
+
+class BootedKernel:
+    """A kernel that runs a job. Made by `booted`."""
+
+    def __init__(
+        self,
+        boot: Boot,
+        kernel: Path,
+        box: Path,
+        memory_folder: Path,
+        process: subprocess.Popen[bytes],
+        descriptors: tuple[int, int],
+    ) -> None:
+        """descriptors: where the job's lines and the kernel's are read."""
+        self._boot, self._memory_folder, self._descriptors = boot, memory_folder, descriptors
+        self._watch = BootWatch(box, self.is_held)
+        #: Its file.
+        self.kernel = kernel
+        #: Folder through which caller and kernel exchange data.
+        self.box = box
+        self.process = process
+        self.console = Console()
+
+    @property
+    def status_file(self) -> Path:
+        """The file that has the job's exit status once it has ended."""
+        return self.box / STATUS_FILE
+
+    def is_held(self) -> bool:
+        """Returns whether a signal has stopped the kernel, which counts towards no limit."""
+        return is_stopped(self.process.pid)
+
+    def follow(
+        self,
+        take: Callable[[str], None],
+        *,
+        finished: Callable[[], bool],
+        time_limit_s: float | TimeLimit,
+        stop: threading.Event | None = None,
+        watched: Watch | None = None,
+    ) -> bool:
+        """Passes each line of the job to `take` until `finished()`, or until the kernel is gone and has noted how the job
+        ended; returns False if the limit of wall time comes before. stop, watched: as for vm/streaming.py.
+
+        Raises KernelFault if the kernel dies, does not come up, or a signal has stopped one of its processes;
+        MachineFault if `stop` was set.
+        """
+        job_fd, console_fd = self._descriptors
+        try:
             end = follow(
-                {job_read: output.take, console_read: console.take},
+                {job_fd: take, console_fd: self.console.take},
                 time_limit_s=time_limit_s,
                 # A kernel that is killed early in its boot may leave a process behind that keeps the pipes open.
-                finished=lambda: output.seen or bool(console.stopped) or process.poll() is not None or boot.failed(),
+                finished=lambda: finished() or bool(self.console.stopped) or self._has_ended() or self._watch.failed(),
                 stop=stop,
-                held=held,
+                held=self.is_held,
+                watched=watched,
             )
-            if process.poll() is None and not output.seen:
-                boot.refuse_failed(kernel)
-        console.refuse_stopped()
-        if end is FollowEnd.TIMED_OUT:
-            raise _time_over(time_limit_s, console.lines)
+        except ConnectionResetError:  # the kernel is gone, with a line of ours that it had not read
+            end = FollowEnd.CLOSED
+        self.console.refuse_stopped()
         if end is FollowEnd.STOPPED:
             raise MachineFault("the run was stopped before its job had ended")
-        if not output.seen and not (box / STATUS_FILE).exists():
-            ending = Ending(kernel, tuple(console.lines), exit_status_of(process), memory_folder, memory_mb)
-            raise kernel_died("the virtual-time kernel died before its job had ended", ending, Surroundings.here())
-        return _noted_status(box / STATUS_FILE)
+        if end is FollowEnd.TIMED_OUT:
+            return False
+        if end is FollowEnd.FINISHED and not self._has_ended():
+            self._watch.refuse_failed(self.kernel)
+        elif not finished() and not self.status_file.exists():
+            raise self._died()
+        return True
+
+    def _has_ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def _died(self) -> KernelFault:
+        lines, status = tuple(self.console.lines), exit_status_of(self.process)
+        ending = Ending(self.kernel, lines, status, self._memory_folder, self._boot.memory_mb)
+        headline = f"the virtual-time kernel died before {self._boot.job_name} had ended"
+        return kernel_died(headline, ending, Surroundings.here())
 
 
-def _noted_status(file: Path) -> int:
-    """The job's exit status, which the kernel's first process has noted. Raises UnfitMachine if it could not be."""
-    text = file.read_text(encoding="utf-8") if file.exists() else ""
-    if text.strip().isdigit():
-        return int(text)
-    folder = file.parent.parent
-    refuse_full_disk(folder)
-    raise UnfitMachine(
-        f"{folder}: what the kernel wrote there has not arrived ({file.name} has {len(text)} bytes); see whether its "
-        "disk fails (`dmesg`), and give the command again"
-    )
+@contextmanager
+def booted(boot: Boot, terminal: Terminal, files: Mapping[str, bytes]) -> Iterator[BootedKernel]:
+    """Boots a kernel that runs a job, and ends all of it when the block ends, whatever happened.
+
+    files: what the job finds in the kernel's folder, which nobody else may read. Raises UnfitMachine if there is no kernel
+    or a damaged one; MachineFault if there is no room for its memory, or the job's folder cannot be written to, or is
+    another at the end; InputFault if the command or the environment cannot be passed to a program. On return no process
+    and no file of the kernel is left; if the calling process is killed, the kernel dies with it.
+    """
+    kernel = whole_kernel(boot.kernel)
+    memory_folder = choose_memory_folder(boot.memory_mb)
+    with _box(boot.workdir) as box, pipe() as (console_fd, console_end):
+        for name, content in {"job": job_text(boot.argv, {**JOB_DEFAULTS, **boot.env}), **files}.items():
+            with open(box / name, "wb", opener=_for_this_user) as file:
+                file.write(content)
+        with process_group(
+            boot_command(kernel, boot, terminal.argument),
+            env={**KERNEL_ENVIRONMENT, "TMPDIR": str(memory_folder), OWNER_VARIABLE: this_process()},
+            stdin=terminal.far_end.fileno(),
+            stdout=console_end.fileno(),
+            cwd=boot.workdir,
+        ) as process:
+            terminal.far_end.close()
+            console_end.close()
+            yield BootedKernel(boot, kernel, box, memory_folder, process, (terminal.near_fd, console_fd))
+
+
+def _for_this_user(path: str, flags: int) -> int:
+    """Makes a file that no other user may read."""
+    return os.open(path, flags | os.O_EXCL, 0o600)
 
 
 def whole_kernel(kernel: Path | None) -> Path:
@@ -257,26 +318,6 @@ class Console:
             raise KernelFault("the virtual-time kernel was ended", stopped_by_signal(self.stopped))
 
 
-class TokenWatch:
-    """Passes lines on until the token that the kernel's first process writes after the job's last line."""
-
-    def __init__(self, token: str, take: Callable[[str], None]) -> None:
-        self._token = token
-        self._take = take
-        self.seen = False
-
-    def take(self, line: str) -> None:
-        """Takes one line. The line that ends in the token is the last; it may begin with the job's unfinished line."""
-        if self.seen:
-            return
-        if line.endswith(self._token):
-            self.seen = True
-            line = line.removesuffix(self._token)
-            if not line:
-                return
-        self._take(line)
-
-
 def job_text(argv: Sequence[str], env: Mapping[str, str]) -> bytes:
     """The input of init.sh: NAME=VALUE for each variable of the environment, then the command, each word ended by a
     NUL.
@@ -291,20 +332,20 @@ def job_text(argv: Sequence[str], env: Mapping[str, str]) -> bytes:
     return "".join(f"{word}\0" for word in words).encode()
 
 
-def boot_command(kernel: Path, *, cpu: int, memory_mb: int, token: str, openvswitch: bool, seccomp: bool) -> list[str]:
-    """The command that boots `kernel` on CPU `cpu` in the job's folder, with the console on its stdout and the job's
-    output on its stdin.
+def boot_command(kernel: Path, boot: Boot, terminal: str) -> list[str]:
+    """The command that boots `kernel` in the job's folder, with the console on its stdout and the job's terminal on its
+    stdin. terminal: ONE_WAY or TWO_WAY.
 
     The arguments after the kernel's name are the same for all folders and always have the same length: see init.sh.
     """
     return [
-        *("taskset", "-c", str(cpu)),
+        *("taskset", "-c", str(boot.cpu)),
         *fixed_addresses(),
         str(kernel),
-        f"mem={memory_mb}M",
+        f"mem={boot.memory_mb}M",
         "time-travel=inf-cpu",
         f"time-travel-start={BOOT_TIME_NS}",
-        *(["seccomp=on"] if seccomp else []),
+        *(["seccomp=on"] if not boot.programs and knows_seccomp(kernel) else []),
         # No host speaks IPv6 unless its scenario says so: solicitations and duplicate address detection would be
         # unplanned traffic.
         "ipv6.disable_ipv6=1",
@@ -312,12 +353,12 @@ def boot_command(kernel: Path, *, cpu: int, memory_mb: int, token: str, openvswi
         # Tunnels have a device in every network namespace otherwise (tunl0, gre0 and others), which nobody asked for.
         "sysctl.net.core.fb_tunnels_only_for_init_net=2",
         *("rootfstype=hostfs", "rootflags=/", "rw", "quiet"),
-        *("con=null", "con0=null,fd:1", "con1=null,fd:0"),
+        *("con=null", "con0=null,fd:1", terminal),
         f"umid={UMID}",
         f"uml_dir={BOX_NAME}",
         f"GRADWIRE_BOX={BOX_NAME}",
-        f"GRADWIRE_TOKEN={token}",
-        f"GRADWIRE_OPENVSWITCH={int(openvswitch)}",
+        f"GRADWIRE_TOKEN={boot.token}",
+        f"GRADWIRE_OPENVSWITCH={int(boot.openvswitch)}",
         "init=/bin/bash",
         "--",
         _quoted(INIT),
@@ -343,54 +384,6 @@ def knows_seccomp(kernel: Path) -> bool:
     except (OSError, subprocess.TimeoutExpired):  # booting it gives a better message
         return False
     return any(line.startswith("seccomp=") for line in listing.stdout.splitlines())
-
-
-def memory_folders() -> list[Path]:
-    """Folders that may hold the kernel's memory, best first: a tmpfs is faster and never written to a disk."""
-    return [Path("/dev/shm"), Path(os.environ.get("TMPDIR", "/tmp")), Path("/tmp")]
-
-
-def room_for_memory_mb(folder: Path) -> int:
-    """Free MiB for a kernel's memory in `folder`; 0 if it is missing, read-only or forbids running code (noexec)."""
-    if not os.access(folder, os.W_OK) or forbids_programs(folder):
-        return 0
-    status = os.statvfs(folder)
-    return status.f_bavail * status.f_frsize // MIB
-
-
-def forbids_programs(folder: Path) -> bool:
-    """Returns whether `folder` is on a file system mounted noexec: the kernel maps its memory as code too."""
-    return folder.exists() and bool(os.statvfs(folder).f_flag & os.ST_NOEXEC)
-
-
-def memory_remedy(memory_mb: int) -> str:
-    """Returns the instruction for making room for a kernel's memory on this machine."""
-    barred = [folder for folder in memory_folders() if forbids_programs(folder)]
-    if barred:
-        return (
-            f"allow programs in {barred[0]} with `mount -o remount,exec {barred[0]}` as root, or set TMPDIR to a "
-            "folder with room that allows them; start a container with `--tmpfs "
-            f"/dev/shm:rw,exec,size={2 * memory_mb}M`"
-        )
-    return (
-        f"run fewer points at once (--jobs), enlarge /dev/shm with `mount -o remount,exec,size={2 * memory_mb}M "
-        "/dev/shm` as root, or set TMPDIR to a folder with room"
-    )
-
-
-def room_seen(folder: Path, room_mb: int) -> str:
-    """Describes a folder and its room."""
-    return f"{folder}: mounted noexec" if forbids_programs(folder) else f"{folder}: {room_mb} MiB usable"
-
-
-def choose_memory_folder(memory_mb: int) -> Path:
-    """The first of `memory_folders` with enough room; raises MachineFault if none has it."""
-    rooms = {folder: room_for_memory_mb(folder) for folder in memory_folders()}
-    for folder, room_mb in rooms.items():
-        if room_mb >= memory_mb:
-            return folder
-    listing = ", ".join(room_seen(folder, room_mb) for folder, room_mb in rooms.items())
-    raise MachineFault(f"no room for {memory_mb} MiB of kernel memory ({listing})\nremedy: {memory_remedy(memory_mb)}")
 
 
 @contextmanager
@@ -439,12 +432,3 @@ def exit_status_of(process: subprocess.Popen[bytes]) -> int:
         raise MachineFault(
             f"the virtual-time kernel has closed its console and not ended within {KILL_LIMIT_S:g} s: run it again"
         ) from error
-
-
-def _time_over(time_limit_s: float, console: Sequence[str]) -> KernelFault:
-    cause = DeathCause(
-        TIME_LIMIT,
-        f"it reached its limit of {time_limit_s:g} s of wall time",
-        "give it more (`--set run.time_limit=...`), or keep other work off the machine",
-    )
-    return KernelFault("the run was ended", cause, last_words(console))

@@ -1,8 +1,8 @@
 """A job in the virtual-time kernel that is talked with while it runs: it reads the caller's lines from the terminal
 that it writes to.
 
-`run_virtual` (vm/machine.py) runs a job from beginning to end. A session lets its caller send lines in between, stop
-the whole kernel while a person thinks, and ask for its memory.
+vm/batch_job.py runs a job from beginning to end. A session lets its caller send lines in between, stop the whole kernel
+while a person thinks, and ask for its memory; and it watches that programs neither stop the clock nor fill the kernel.
 """
 
 from __future__ import annotations
@@ -10,37 +10,19 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from subprocess import Popen
 
 from gradwire.faults import InputFault, InternalFault, MachineFault
 from gradwire.vm.answers import Answering
-from gradwire.vm.kernel_death import Ending, Surroundings, kernel_died
-from gradwire.vm.machine import (
-    JOB_DEFAULTS,
-    KERNEL_ENVIRONMENT,
-    KEY_FILE,
-    STATUS_FILE,
-    BootWatch,
-    Console,
-    _box,
-    boot_command,
-    choose_memory_folder,
-    exit_status_of,
-    job_text,
-    whole_kernel,
-)
-from gradwire.vm.owners import OWNER_VARIABLE, this_process
-from gradwire.vm.streaming import FollowEnd, TimeLimit, Watch, follow, is_stopped, pipe, process_group
+from gradwire.vm.machine import KEY_FILE, TWO_WAY, Boot, BootedKernel, Terminal, booted
+from gradwire.vm.streaming import TimeLimit, Watch
 from gradwire.vm.watching import StallWatch, Watched, places_of
 
-ONE_WAY, TWO_WAY = "con1=null,fd:0", "con1=fd:0"
-"""The kernel's argument for /dev/tty1, the job's end of the conversation, as `boot_command` gives it and as a session
-needs it."""
 SOCKET_BYTES = 1 << 20
 KIB, MIB = 1024, 1 << 20
 STALL_LIMIT_S = 20.0
@@ -71,77 +53,71 @@ class LimitNames:
     processes: str = "--memory"
 
 
+@dataclass(frozen=True)
+class SessionLimits:
+    """Limits of a session, and how the user raises them."""
+
+    #: Wall time; a TimeLimit is one for several calls together.
+    wall_s: float | TimeLimit = float("inf")
+    #: Wall time for which the virtual clock may stand still.
+    stall_s: float = STALL_LIMIT_S
+    #: Processes at one time; None for one for every MIB_PER_PROCESS of memory.
+    processes: int | None = None
+    names: LimitNames = LimitNames()
+
+
 class JobSession:
     """A running job. Made by `session`.
 
     The job's own lines should be whole when it waits for one: `follow` passes on no line that is not ended.
     """
 
-    def __init__(
-        self,
-        process: Popen[bytes],
-        channel: socket.socket,
-        console: int,
-        kernel: Path,
-        box: Path,
-        memory_mb: int,
-    ) -> None:
-        self._process, self._channel, self._console, self._kernel = process, channel, console, kernel
-        places = places_of(kernel)
-        self._watched = Watched(process.pid, places) if places else None
-        self._boot = BootWatch(box, self._is_stopped)
-        self._answering = Answering(box)
-        self._memory_mb, self._status_file = memory_mb, box / STATUS_FILE
+    def __init__(self, booted_kernel: BootedKernel, channel: socket.socket, memory_mb: int) -> None:
+        self._kernel, self._channel, self._memory_mb = booted_kernel, channel, memory_mb
+        self._process = booted_kernel.process
+        places = places_of(booted_kernel.kernel)
+        self._watched = Watched(self._process.pid, places) if places else None
+        self._answering = Answering(booted_kernel.box)
         self._begun_s = self._counted_s = time.monotonic()
-        self.console = Console()
 
     def follow(
         self,
         take: Callable[[str], None],
-        *,
         finished: Callable[[], bool],
-        time_limit_s: float | TimeLimit = float("inf"),
-        stall_limit_s: float = STALL_LIMIT_S,
-        process_limit: int | None = None,
-        limit_names: LimitNames = LimitNames(),
+        limits: SessionLimits = SessionLimits(),
+        stop: threading.Event | None = None,
         watched: Watch | None = None,
-    ) -> FollowEnd:
-        """Passes each line of the job to `take` until `finished()`, and says what ended that (vm/streaming.py).
+    ) -> bool:
+        """Passes each line of the job to `take` until `finished()`; returns False if the limit of wall time comes before.
 
-        Raises InputFault, with what has the CPU, if no virtual time passes for `stall_limit_s` of wall time, or if
-        there are more than `process_limit` processes at one time: by default, one for every 2 MiB of memory.
-        limit_names: what gives more. watched: what else may be readable. Raises KernelFault if the kernel does not come
-        up, or a signal has stopped one of its processes, and InternalFault if the job ends before `finished()`.
+        Raises InputFault, with what has the CPU, if the virtual clock stands still for too long, or if there are too many
+        processes. stop, watched: as for `BootedKernel.follow`. Raises what that raises, and InternalFault if the job ends
+        before `finished()`.
         """
-        outputs = {self._channel.fileno(): take, self._console: self.console.take}
-        watch = StallWatch(self._virtual_ns, stall_limit_s, self._is_stopped)
-        most = self._memory_mb // MIB_PER_PROCESS if process_limit is None else process_limit
+        watch = StallWatch(self._virtual_ns, limits.stall_s, self._kernel.is_held)
+        most = self._memory_mb // MIB_PER_PROCESS if limits.processes is None else limits.processes
+        has_ended = self._kernel.status_file.exists
 
         def wrong() -> bool:
-            self._refuse_crowd(most, limit_names)
-            return bool(self.console.stopped) or self._boot.failed() or watch.has_stalled()
+            self._refuse_crowd(most, limits.names)
+            return watch.has_stalled()
 
-        try:
-            end = follow(
-                outputs,
-                time_limit_s=time_limit_s,
-                finished=lambda: finished() or self._status_file.exists() or wrong(),
-                held=self._is_stopped,
-                watched=watched,
-            )
-        except ConnectionResetError:  # the kernel is gone, with a line of ours that it had not read
-            return FollowEnd.CLOSED
-        self.console.refuse_stopped()
-        self._boot.refuse_failed(self._kernel)
-        if end is FollowEnd.FINISHED and not finished():
-            if self._status_file.exists():  # its last words came before it
-                raise InternalFault("the job in the virtual-time kernel ended before it had said how the run went")
-            raise self._stalled(stall_limit_s, limit_names)
-        return end
+        in_time = self._kernel.follow(
+            take,
+            finished=lambda: finished() or has_ended() or wrong(),
+            time_limit_s=limits.wall_s,
+            stop=stop,
+            watched=watched,
+        )
+        if not in_time or finished():
+            return in_time
+        if has_ended():  # its last words came before it
+            raise InternalFault("the job in the virtual-time kernel ended before it had said how the run went")
+        raise self._stalled(limits.stall_s, limits.names)
 
     def time_limit(self, limit_s: float) -> TimeLimit:
         """A limit of wall time for several calls of `follow` together."""
-        return TimeLimit(limit_s, self._is_stopped)
+        return TimeLimit(limit_s, self._kernel.is_held)
 
     def _refuse_crowd(self, most: int, names: LimitNames) -> None:
         if time.monotonic() - self._counted_s < COUNT_PERIOD_S:
@@ -152,9 +128,6 @@ class JobSession:
                 f"programs have started {count:,} processes without end, {self._activity()} the last of them: more "
                 f"than {most:,} at one time; {names.processes} allows more"
             )
-
-    def _is_stopped(self) -> bool:
-        return is_stopped(self._process.pid)
 
     def _virtual_ns(self) -> int:
         if self._watched is None:  # by the wall clock, nothing ever stalls
@@ -218,61 +191,21 @@ class JobSession:
         except OSError:
             return "a program"
 
-    def exit_status(self) -> int:
-        """The kernel's own exit status, once it has closed its console: -n after signal n. Raises MachineFault if it
-        does not end."""
-        return exit_status_of(self._process)
-
 
 @contextmanager
-def session(
-    argv: Sequence[str],
-    *,
-    env: Mapping[str, str],
-    cpu: int,
-    memory_mb: int,
-    workdir: Path,
-    key: bytes = b"",
-    kernel: Path | None = None,
-) -> Iterator[JobSession]:
-    """Boots a kernel with Open vSwitch, starts `argv` in it as root, and ends all of it when the block ends, whatever
-    happened.
+def session(boot: Boot, key: bytes = b"") -> Iterator[JobSession]:
+    """Boots a kernel with a job that starts programs, and ends all of it when the block ends, whatever happened.
 
-    key: what the job finds in the file KEY_INSIDE, which nobody else should read; so it should remove that. The other
-    arguments are those of `run_virtual`, with programs that are not to be trusted. In the block, a KernelDied tells
-    that the kernel ended by itself, and becomes a KernelFault with its cause. Raises MachineFault if there is no
-    kernel, a damaged one, or no room for its memory.
+    key: what the job finds in the file KEY_INSIDE, which nobody else should read; so it should remove that. Raises what
+    `booted` raises.
     """
-    kernel = whole_kernel(kernel)
-    memory_folder = choose_memory_folder(memory_mb)
     ours, theirs = socket.socketpair()
-    with ours, theirs, _box(workdir) as box, pipe() as (console_read, console_end):
+    with ours, theirs:
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BYTES)
         theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BYTES)
-        (box / "job").write_bytes(job_text(argv, {**JOB_DEFAULTS, **env}))
-        with open(box / KEY_FILE, "wb", opener=_for_this_user) as file:
-            file.write(key)
-        command = boot_command(kernel, cpu=cpu, memory_mb=memory_mb, token="", openvswitch=True, seccomp=False)
-        with process_group(
-            [word.replace(ONE_WAY, TWO_WAY) for word in command],
-            env={**KERNEL_ENVIRONMENT, "TMPDIR": str(memory_folder), OWNER_VARIABLE: this_process()},
-            stdin=theirs.fileno(),
-            stdout=console_end.fileno(),
-            cwd=workdir,
-        ) as process:
-            theirs.close()
-            console_end.close()
-            running = JobSession(process, ours, console_read, kernel, box, memory_mb)
-            try:
-                yield running
-            except KernelDied as died:
-                ending = Ending(kernel, tuple(running.console.lines), running.exit_status(), memory_folder, memory_mb)
-                raise kernel_died(str(died), ending, Surroundings.here()) from None
-
-
-def _for_this_user(path: str, flags: int) -> int:
-    """Makes a file that no other user may read."""
-    return os.open(path, flags | os.O_EXCL, 0o600)
+        terminal = Terminal(TWO_WAY, ours.fileno(), theirs)
+        with booted(replace(boot, programs=True), terminal, {KEY_FILE: key}) as kernel:
+            yield JobSession(kernel, ours, boot.memory_mb)
 
 
 def mapped_bytes(status: Sequence[str]) -> int:
@@ -300,10 +233,6 @@ def stalled(
         "that waits, such as poll, sched_yield or a sleep; if it only computes that long, give it more with "
         f"{names.stall}"
     )
-
-
-class KernelDied(Exception):
-    """The kernel ended by itself before its job had. The message is a headline for the cause."""
 
 
 def last_cpu() -> int:

@@ -9,10 +9,11 @@ import time
 from pathlib import Path
 
 from gradwire.faults import MachineFault
+from gradwire.vm.batch_job import TIME_LIMIT, run_virtual
 from gradwire.vm.kernel import renewal
 from gradwire.vm.kernel_death import NESTED, DeathCause, KernelFault, Surroundings, unless_stopped
 from gradwire.vm.kernel_source import agent_in
-from gradwire.vm.machine import TIME_LIMIT, content_damage, run_virtual
+from gradwire.vm.machine import Boot, content_damage
 from gradwire.vm.owners import temporary_folder
 from gradwire.vm.packages import install_command
 
@@ -49,15 +50,17 @@ def try_kernel(
     def boot() -> int:
         with temporary_folder() as folder:
             return run_virtual(
-                ["true"],
-                env={},
-                cpu=max(os.sched_getaffinity(0)),
-                memory_mb=memory_mb,
+                Boot(
+                    ["true"],
+                    env={},
+                    cpu=max(os.sched_getaffinity(0)),
+                    memory_mb=memory_mb,
+                    workdir=folder,
+                    openvswitch=openvswitch,
+                    kernel=kernel,
+                ),
                 time_limit_s=time_limit_s,
                 on_line=output.append,
-                workdir=folder,
-                openvswitch=openvswitch,
-                kernel=kernel,
             )
 
     try:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,6 +21,7 @@ from gradwire.programs import execution
 from gradwire.programs.execution import JobRequest
 from gradwire.programs.launch import Started
 from gradwire.programs.reported import network_state
+from gradwire.vm.machine import Boot
 from gradwire.vm.session import JobSession, session
 from tests.mutations.fault import NOTHING, PROGRAMS, Fault, Outcome, refuse_broken, refuse_unused
 from tests.mutations.inside import FAULT_FILE
@@ -72,7 +71,7 @@ def run(family: str, fault: str) -> Ran:
     with tempfile.TemporaryDirectory(prefix="gradwire-") as temporary, pytest.MonkeyPatch.context() as patch:
         folder = Path(temporary)
         (folder / FAULT_FILE).write_text(f"{family}\n{fault}\n")
-        patch.setattr("gradwire.programs.execution.session", _with_fault)
+        patch.setattr("gradwire.programs.conversation.session", _with_fault)
         talk = Started([sys.executable, "-c", TALK], [0, 1])
         request = JobRequest(FABRIC, [talk], MEMORY_MB, 20.0, WALL_LIMIT_S, WALL_LIMIT_S, (), folder)
         try:
@@ -84,9 +83,9 @@ def run(family: str, fault: str) -> Ran:
         return ran
 
 
-def _with_fault(argv: Sequence[str], **named: Any) -> AbstractContextManager[JobSession]:
+def _with_fault(boot: Boot, key: bytes) -> AbstractContextManager[JobSession]:
     """The machine's session, whose job is started through `inside_programs`."""
-    return session([JOBS.get(word, word) for word in argv], **named)
+    return session(replace(boot, argv=[JOBS.get(word, word) for word in boot.argv]), key)
 
 
 @lru_cache(maxsize=1)

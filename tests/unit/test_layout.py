@@ -21,12 +21,13 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 STAGES = ("topo", "controller", "agents", "workloads", "analysis")
 """The folders of the pipeline: siblings, none above another."""
 FOR_ALL = (
-    *("array_files", "cache_files", "child_process", "csv_files", "faults", "files", "named_code", "network_namespace"),
-    *("reading_budget", "regular_files", "strict_json", "syntax_trees", "terminal_text"),
+    *("array_files", "cache_files", "child_process", "csv_files", "faults", "files", "named_code", "netlink_messages"),
+    *("network_namespace", "reading_budget", "regular_files", "strict_json", "syntax_trees", "terminal_text"),
     "typed_json",
 )
 """Modules of the package itself that all folders may import: starting processes, who is at fault, text fit for a terminal, entering a
-network namespace, syntax trees, which code of files runs, and reading files from others and arrays in them."""
+network namespace, messages to the kernel about interfaces, syntax trees, which code of files runs, and reading files from others and arrays
+in them."""
 OF_MODULES = {"array_files": ("numpy",), "cache_files": ("msgspec",), "typed_json": ("msgspec",)}
 """Libraries that some of them need."""
 LAYERS: tuple[tuple[str, ...], ...] = (
@@ -74,7 +75,6 @@ LONG_SIGNATURES = {
     "gradwire/topo/network.py": ("__init__",),
     "gradwire/topo/tc.py": ("port_commands", "_leaves"),
     "gradwire/vm/host.py": ("run_on_host",),
-    "gradwire/vm/machine.py": ("run_virtual",),
     "gradwire/vm/machines.py": ("run_job",),
     "gradwire/workloads/engines/collectives/choice.py": ("schedule_for",),
     "gradwire/workloads/engines/ordered_transfers.py": ("compile_ordered",),

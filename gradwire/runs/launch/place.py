@@ -32,7 +32,7 @@ from gradwire.scenario.program_scenarios import AnyScenario
 from gradwire.vm.machines import MEASURED, Clock
 
 if TYPE_CHECKING:
-    from gradwire.runs.executing.executor import Planned
+    from gradwire.runs.planned_point import PlannedPoint
 
 
 def refuse_unusable(folder: Path, option: str = "--out") -> None:
@@ -165,7 +165,7 @@ def _sections(scenario: AnyScenario) -> set[str]:
     return {point.section.model_dump_json() for point in scenario.points}
 
 
-def take_over(planned: Sequence[Planned]) -> Counter[Path]:
+def take_over(planned: Sequence[PlannedPoint]) -> Counter[Path]:
     """Copies points that ran before in other folders of runs/, so that they need not run again; returns from which folders
     how many.
 
@@ -205,7 +205,7 @@ def _has_no_links(folder: Path) -> bool:
     return True
 
 
-def _can_be_taken(there: Path, run: Planned) -> bool:
+def _can_be_taken(there: Path, run: PlannedPoint) -> bool:
     try:
         return StoredRun(there).is_of(run.key)
     except InputFault:  # it is damaged, which concerns only those who read it

@@ -16,13 +16,13 @@ from gradwire.runs.campaign import Campaign, run_side_by_side
 from gradwire.runs.comparing.planning import plan_comparison
 from gradwire.runs.comparing.questions import AnyQuestion
 from gradwire.runs.compiling.many_points import cores
-from gradwire.runs.executing.executor import Planned
 from gradwire.runs.executing.executor_choice import Where
 from gradwire.runs.expected_cost import TimeLeft, announcement
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.machine_trial import trial_on
 from gradwire.runs.launch.place import NewRunFolder, place_for, refuse_unusable, take_over, taken_words, writing
+from gradwire.runs.planned_point import PlannedPoint
 from gradwire.runs.reporting import with_own_values
 from gradwire.runs.screen import Screen, Silent
 from gradwire.runs.stored.provenance import note_start, provenance
@@ -39,7 +39,7 @@ class Prepared:
     """Points that are ready to run."""
 
     scenario: Scenario[Any]
-    planned: Sequence[Planned]
+    planned: Sequence[PlannedPoint]
     place: NewRunFolder
     clock: Clock
     #: Origin of a measured scale of the wall clock.

@@ -73,7 +73,7 @@ class RunSpeed:
 class Completion(msgspec.Struct, frozen=True):
     """The end of a run that was carried out completely: the content of completed.json."""
 
-    #: Hash of everything that decided the result (`Planned.key`).
+    #: Hash of everything that decided the result (`PlannedPoint.key`).
     key: str
     #: Label of the plan that was replayed; "" for a point of programs, which notes no speed nor division either.
     plan: str = ""

@@ -7,10 +7,10 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gradwire.netlink_messages import NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NetlinkRequest, attribute, request
 from gradwire.network.fabric import Fabric
 from gradwire.network.ipv6 import LEAST_MTU_BYTES, PREFIX, host_ip6
 from gradwire.network.ipv6 import PREFIX_BITS as PREFIX6_BITS
-from gradwire.topo.netlink.messages import NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NetlinkRequest, attribute, request
 
 RTM_NEWLINK, RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWNEIGH = 16, 20, 24, 28
 IFF_UP = 1

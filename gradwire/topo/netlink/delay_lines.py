@@ -17,7 +17,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from gradwire.topo.netlink.messages import NLM_F_CREATE, NLM_F_EXCL, NetlinkRequest, attribute, request
+from gradwire.netlink_messages import NLM_F_CREATE, NLM_F_EXCL, NetlinkRequest, attribute, request
 from gradwire.topo.netlink.qdiscs import RTM_NEWQDISC, TC_H_ROOT, TC_MESSAGE, TCA_KIND, TCA_OPTIONS
 
 OPTIONS = struct.Struct("=6I")

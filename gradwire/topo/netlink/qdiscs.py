@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from gradwire.topo.netlink.messages import (
+from gradwire.netlink_messages import (
     NLM_F_CREATE,
     NLM_F_EXCL,
     Kernel,

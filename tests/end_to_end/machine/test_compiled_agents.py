@@ -13,7 +13,8 @@ import pytest
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.datatypes.records import OpLog
 from gradwire.runs.stored.stored_run import StoredRun
-from gradwire.vm.machine import run_virtual
+from gradwire.vm.batch_job import run_virtual
+from gradwire.vm.machine import Boot
 from tests.end_to_end.machine.lists import EAGAIN, EFAULT, ENOSYS, MESSAGES, NOT_MADE, READING_NS
 from tests.end_to_end.test_point import gradwire
 from tests.shared.points_csv import read_points_csv
@@ -32,15 +33,17 @@ DRIFT = 2e-5
 def test_a_list_of_calls_is_what_its_calls_are_alone(virtual_kernel: Path, tmp_path: Path) -> None:
     lines: list[str] = []
     status = run_virtual(
-        [sys.executable, str(PROGRAM)],
-        env={},
-        cpu=max(os.sched_getaffinity(0)),
-        memory_mb=512,
+        Boot(
+            [sys.executable, str(PROGRAM)],
+            env={},
+            cpu=max(os.sched_getaffinity(0)),
+            memory_mb=512,
+            workdir=tmp_path,
+            openvswitch=False,
+            kernel=virtual_kernel,
+        ),
         time_limit_s=100,
         on_line=lines.append,
-        workdir=tmp_path,
-        openvswitch=False,
-        kernel=virtual_kernel,
     )
     assert status == 0, lines
     tried = json.loads(lines[-1])

@@ -16,8 +16,9 @@ import pytest
 
 from gradwire import PACKAGE
 from gradwire.faults import MachineFault
+from gradwire.vm.batch_job import run_virtual
 from gradwire.vm.kernel import ensure_kernel
-from gradwire.vm.machine import JOB_FOLDER, run_virtual
+from gradwire.vm.machine import JOB_FOLDER, Boot
 from tests.shared.parts import in_order
 
 pytestmark = pytest.mark.kernel
@@ -50,15 +51,17 @@ class Job:
         stop: threading.Event | None = None,
     ) -> int:
         return run_virtual(
-            argv,
-            env=env or {},
-            cpu=max(os.sched_getaffinity(0)),
-            memory_mb=memory_mb,
+            Boot(
+                argv,
+                env=env or {},
+                cpu=max(os.sched_getaffinity(0)),
+                memory_mb=memory_mb,
+                workdir=self.workdir,
+                openvswitch=openvswitch,
+                kernel=self.kernel,
+            ),
             time_limit_s=time_limit_s,
             on_line=self.lines.append,
-            workdir=self.workdir,
-            openvswitch=openvswitch,
-            kernel=self.kernel,
             stop=stop,
         )
 
@@ -214,10 +217,22 @@ CALLER = """
 import signal
 import sys
 from pathlib import Path
-from gradwire.vm.machine import run_virtual
+from gradwire.vm.batch_job import run_virtual
+from gradwire.vm.machine import Boot
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have it ignored, as a shell does for `&`
-run_virtual(["sh", "-c", "echo up; while :; do :; done"], env={}, cpu=int(sys.argv[1]), memory_mb=512, time_limit_s=60,
-            on_line=lambda line: print(line, flush=True), workdir=Path(sys.argv[2]), openvswitch=False, kernel=Path(sys.argv[3]))
+run_virtual(
+    Boot(
+        ["sh", "-c", "echo up; while :; do :; done"],
+        env={},
+        cpu=int(sys.argv[1]),
+        workdir=Path(sys.argv[2]),
+        memory_mb=512,
+        kernel=Path(sys.argv[3]),
+        openvswitch=False,
+    ),
+    time_limit_s=60,
+    on_line=lambda line: print(line, flush=True),
+)
 """
 
 

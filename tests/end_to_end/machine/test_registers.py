@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.vm.machine import run_virtual
+from gradwire.vm.batch_job import run_virtual
+from gradwire.vm.machine import Boot
 
 SOURCE = Path(__file__).with_name("registers.c")
 
@@ -27,14 +28,16 @@ def test_threads_signals_forks_and_faults_lose_no_register(virtual_kernel: Path,
     subprocess.run([program], check=True, capture_output=True)  # the program itself, on the machine's own kernel
     lines: list[str] = []
     status = run_virtual(
-        ["./registers"],
-        env={},
-        cpu=max(os.sched_getaffinity(0)),
-        memory_mb=512,
+        Boot(
+            ["./registers"],
+            env={},
+            cpu=max(os.sched_getaffinity(0)),
+            memory_mb=512,
+            workdir=tmp_path,
+            openvswitch=False,
+            kernel=virtual_kernel,
+        ),
         time_limit_s=60,
         on_line=lines.append,
-        workdir=tmp_path,
-        openvswitch=False,
-        kernel=virtual_kernel,
     )
     assert (status, lines) == (0, ["registers kept"])

@@ -18,8 +18,9 @@ import pytest
 
 from gradwire import PACKAGE
 from gradwire.cli.proof import prove_network
+from gradwire.vm.batch_job import run_virtual
 from gradwire.vm.kernel_death import KernelFault
-from gradwire.vm.machine import run_virtual
+from gradwire.vm.machine import Boot
 from gradwire.vm.trial import try_kernel
 from tests.shared.machine_code import bring_machine_code
 
@@ -160,7 +161,7 @@ def test_a_killed_kernel_that_leaves_a_process_behind(tmp_path: Path) -> None:
     kernel.chmod(0o755)
     with pytest.raises(KernelFault, match="something killed it"):
         run_virtual(
-            ["true"], env={}, cpu=0, memory_mb=64, time_limit_s=30, on_line=print, workdir=tmp_path, kernel=kernel
+            Boot(["true"], env={}, cpu=0, memory_mb=64, workdir=tmp_path, kernel=kernel), time_limit_s=30, on_line=print
         )
 
 
@@ -195,15 +196,17 @@ try_kernel(Path(sys.argv[1]))
 def test_inside_gradwires_own_kernel(virtual_kernel: Path, tmp_path: Path) -> None:
     said: list[str] = []
     status = run_virtual(
-        [sys.executable, "-c", INSIDE, str(virtual_kernel)],
-        env={"PYTHONPATH": str(PACKAGE.parent)},
-        cpu=max(os.sched_getaffinity(0)),
-        memory_mb=1024,
+        Boot(
+            [sys.executable, "-c", INSIDE, str(virtual_kernel)],
+            env={"PYTHONPATH": str(PACKAGE.parent)},
+            cpu=max(os.sched_getaffinity(0)),
+            memory_mb=1024,
+            workdir=tmp_path,
+            openvswitch=False,
+            kernel=virtual_kernel,
+        ),
         time_limit_s=LIMIT_S,
         on_line=said.append,
-        workdir=tmp_path,
-        openvswitch=False,
-        kernel=virtual_kernel,
     )
     assert status == 1
     assert "user-mode kernel" in said[-2]

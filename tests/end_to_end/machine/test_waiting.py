@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.vm.machine import run_virtual
+from gradwire.vm.batch_job import run_virtual
+from gradwire.vm.machine import Boot
 
 SOURCE = Path(__file__).with_name("beside.c")
 LATEST_NS = 3_000
@@ -27,15 +28,17 @@ def test_a_process_wakes_in_time_beside_two_that_wait_in_a_loop(virtual_kernel: 
     subprocess.run(["gcc", "-O1", "-o", str(program), str(SOURCE)], check=True)
     lines: list[str] = []
     status = run_virtual(
-        ["./beside", way, "2"],
-        env={},
-        cpu=max(os.sched_getaffinity(0)),
-        memory_mb=512,
+        Boot(
+            ["./beside", way, "2"],
+            env={},
+            cpu=max(os.sched_getaffinity(0)),
+            memory_mb=512,
+            workdir=tmp_path,
+            openvswitch=False,
+            kernel=virtual_kernel,
+        ),
         time_limit_s=100,
         on_line=lines.append,
-        workdir=tmp_path,
-        openvswitch=False,
-        kernel=virtual_kernel,
     )
     assert status == 0
     assert int(lines[0]) < LATEST_NS

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from gradwire import PACKAGE
-from gradwire.vm.machine import run_virtual
+from gradwire.vm.batch_job import run_virtual
+from gradwire.vm.machine import Boot
 
 pytestmark = pytest.mark.kernel
 
@@ -64,14 +65,16 @@ def shown(virtual_kernel: Path, tmp_path_factory: pytest.TempPathFactory) -> lis
     """What ip and tc show of each host, without and with a host whose port is impaired."""
     lines: list[str] = []
     status = run_virtual(
-        [sys.executable, "-c", SCRIPT],
-        env={"PYTHONPATH": str(PACKAGE.parent)},
-        cpu=max(os.sched_getaffinity(0)),
-        memory_mb=768,
+        Boot(
+            [sys.executable, "-c", SCRIPT],
+            env={"PYTHONPATH": str(PACKAGE.parent)},
+            cpu=max(os.sched_getaffinity(0)),
+            memory_mb=768,
+            workdir=tmp_path_factory.mktemp("hosts"),
+            kernel=virtual_kernel,
+        ),
         time_limit_s=120,
         on_line=lines.append,
-        workdir=tmp_path_factory.mktemp("hosts"),
-        kernel=virtual_kernel,
     )
     assert status == 0, lines
     return [json.loads(line) for line in lines]

@@ -9,6 +9,7 @@ import pytest
 
 from gradwire.csv_files import read_csv
 from gradwire.faults import InternalFault
+from gradwire.vm.machine import Boot
 from gradwire.vm.session import last_cpu, session
 from tests.end_to_end.programs import attacks
 from tests.end_to_end.programs.running import execute, left_behind
@@ -106,7 +107,7 @@ def test_a_job_that_ends_without_a_word_is_told_of_at_once(tmp_path: Path) -> No
     with (
         pytest.raises(InternalFault, match="ended before"),
         session(
-            [sys.executable, "-c", "raise SystemExit(3)"], env={}, cpu=last_cpu(), memory_mb=512, workdir=tmp_path
+            Boot([sys.executable, "-c", "raise SystemExit(3)"], {}, last_cpu(), tmp_path, memory_mb=512)
         ) as running,
     ):
         running.follow(print, finished=lambda: False)

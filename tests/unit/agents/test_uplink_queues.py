@@ -8,17 +8,9 @@ from collections.abc import Mapping
 import pytest
 
 from gradwire.agents.flowlets import Flowlets
-from gradwire.agents.uplink_queues import (
-    ATTRIBUTE,
-    HEADER,
-    NLMSG_ERROR,
-    TC_MESSAGE,
-    TCA_STATS2,
-    TCA_STATS_QUEUE,
-    UplinkQueues,
-    backlog_bytes,
-)
+from gradwire.agents.uplink_queues import TC_MESSAGE, TCA_STATS2, TCA_STATS_QUEUE, UplinkQueues, backlog_bytes
 from gradwire.faults import MachineFault
+from gradwire.netlink_messages import HEADER, NLMSG_ERROR, attribute
 from gradwire.network.fabric import Fabric, Port, Routing, Topology
 from gradwire.network.flowlets import FLOWLET_GAP_S, mark_of_way
 from gradwire.network.sprayed_ways import SprayedRoutes
@@ -103,8 +95,8 @@ def test_each_flowlet_looks_again_and_what_follows_without_a_gap_does_not(monkey
 
 def test_the_kernel_tells_what_waits() -> None:
     queue = struct.pack("=IIIII", 3, 4500, 0, 0, 0)
-    stats = ATTRIBUTE.pack(6, 1) + bytes(4) + ATTRIBUTE.pack(4 + len(queue), TCA_STATS_QUEUE) + queue
-    body = TC_MESSAGE.pack(0, 7, 0, 0, 0) + ATTRIBUTE.pack(4 + len(stats), TCA_STATS2) + stats
+    stats = attribute(1, bytes(2)) + attribute(TCA_STATS_QUEUE, queue)
+    body = TC_MESSAGE.pack(0, 7, 0, 0, 0) + attribute(TCA_STATS2, stats)
     assert backlog_bytes("s1-eth1", HEADER.pack(HEADER.size + len(body), 36, 0, 0, 0) + body) == 4500
 
 

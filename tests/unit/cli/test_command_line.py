@@ -11,8 +11,7 @@ import pytest
 from gradwire.cli import upkeep
 from gradwire.faults import InputFault, InternalFault, MachineFault
 from gradwire.regular_files import read_bytes
-from gradwire.runs import replay
-from gradwire.runs.executing import executor
+from gradwire.runs import point_machine, replay
 from gradwire.runs.launch import scenario_run
 from gradwire.scenario import toml_documents
 from gradwire.vm.doctor import Diagnosis
@@ -252,7 +251,7 @@ def test_what_would_hit_every_point_is_told_once_and_none_starts(
         raise AssertionError("no machine is to boot")
 
     needs_no_kernel(monkeypatch, fail)
-    monkeypatch.setattr(executor, "run_job", never)
+    monkeypatch.setattr(point_machine, "run_job", never)
     monkeypatch.setattr(replay, "run_job", never)
     monkeypatch.setattr(PointStore, "judge_point", lambda *_: None)
     ended, out, err = call(*words)

@@ -18,7 +18,7 @@ LINE = LineCount("h1-eth0", True, 9, 9000, 0, 1, 1, 2)
 
 
 def band(count: int) -> BandCounters:
-    return BandCounters(bytes_sent=100 * count, packets_sent=count, drops=count // 2, backlog_bytes=0, requeues=0)
+    return BandCounters(bytes_sent=100 * count, packets_sent=count, drops=count // 2)
 
 
 def queues(count: int) -> PortQueues:

@@ -36,8 +36,8 @@ from gradwire.inside.point_protocol import (
 )
 from gradwire.network.fabric import Fabric
 from gradwire.runs import campaign, judged
+from gradwire.runs import point_machine as machine_module
 from gradwire.runs.campaign import Campaign, running_order
-from gradwire.runs.executing import executor as machine_module
 from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.plan_work import PlanWork

@@ -17,7 +17,7 @@ from gradwire.console.terminal_screen import TerminalScreen
 from gradwire.faults import InputFault, MachineFault
 from gradwire.inside.point_protocol import write_json
 from gradwire.programs.execution import SUMMARY_FILE, JobRequest, ProgramRunSummary
-from gradwire.runs import program_work
+from gradwire.runs import planned_programs
 from gradwire.runs.campaign import Campaign, run_side_by_side
 from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.executing.executor_choice import Where
@@ -62,7 +62,7 @@ def run(
         ran.append(request.folder.name)
         execute(request)
 
-    monkeypatch.setattr(program_work, "execute", machine)
+    monkeypatch.setattr(planned_programs, "execute", machine)
     console = Console(file=io.StringIO(), width=200)
     with LiveProgress(console, 2) as progress:
         done = Campaign(planned(folder), folder, LocalPool(1), progress).run()
@@ -144,7 +144,7 @@ def test_scenarios_side_by_side_have_a_folder_and_a_report_each_and_lines_that_s
         together.wait()
         leave_summary(request)
 
-    monkeypatch.setattr(program_work, "execute", machine)
+    monkeypatch.setattr(planned_programs, "execute", machine)
     needs_no_kernel(monkeypatch)
     screen = TerminalScreen(Console(file=io.StringIO(), width=200), Console(file=io.StringIO()))
     one_rate = SCENARIO | {"sweep": {"fabric.rate": ["1gbit"]}}
@@ -168,7 +168,7 @@ def test_what_ends_one_scenario_ends_those_side_by_side_with_it_and_keeps_what_i
             raise KeyboardInterrupt
         leave_summary(request)
 
-    monkeypatch.setattr(program_work, "execute", machine)
+    monkeypatch.setattr(planned_programs, "execute", machine)
     pool = LocalPool(1)
     with LiveProgress(Console(file=io.StringIO()), 4) as progress:
         campaigns = [

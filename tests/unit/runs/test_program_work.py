@@ -10,7 +10,6 @@ import pytest
 from gradwire.faults import InputFault
 from gradwire.programs.commands import command_defect
 from gradwire.runs.planned_programs import PlannedPrograms, plan_programs
-from gradwire.runs.program_work import _request
 from tests.shared.parts import in_order, tells
 from tests.shared.program_scenario_files import load_programs
 
@@ -54,8 +53,8 @@ def test_a_key_changes_with_what_decides_the_result_and_not_with_limits(here: Pa
 
 
 def test_a_scenario_says_what_computation_takes(here: Path) -> None:
-    assert _request(planned(here), 0, threading.Event()).cpu_time == 0
-    assert _request(planned(here, "run.cpu_time=2.5"), 0, threading.Event()).cpu_time == 2.5
+    assert planned(here).request(0, threading.Event()).cpu_time == 0
+    assert planned(here, "run.cpu_time=2.5").request(0, threading.Event()).cpu_time == 2.5
     for wrong, said in (("0.0001", "at least 0.001"), ("-1", "run.cpu_time"), ("2000", "run.cpu_time")):
         with pytest.raises(InputFault, match=said):
             planned(here, f"run.cpu_time={wrong}")
@@ -69,7 +68,7 @@ def test_each_point_has_a_folder_of_its_own(here: Path) -> None:
 
 
 def test_arguments_become_variables_of_the_shell(here: Path) -> None:
-    (started,) = planned(here).started
+    (started,) = planned(here).request(0, threading.Event()).programs
     assert (started.argv, started.variables) == (["/bin/sh", "-c", "./own.sh $size"], {"size": "3", "verbose": "true"})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
+from gradwire.netlink_messages import attributes
 from gradwire.network.fabric import Fabric, Topology
 from gradwire.network.links import LinkSetting
 from gradwire.topo.long_links import delay_lines, joining_commands
@@ -19,7 +20,6 @@ from gradwire.topo.netlink.delay_lines import (
     DelayLine,
     holding,
 )
-from gradwire.topo.netlink.messages import attributes
 from gradwire.topo.wiring import Naming, inner_end_of_far, link_commands
 
 PIDS = {f"h{host}": 1000 + host for host in range(1, 5)}

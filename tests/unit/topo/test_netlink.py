@@ -5,6 +5,7 @@ import pytest
 
 from gradwire.datatypes.host_settings import HostTcp
 from gradwire.faults import MachineFault
+from gradwire.netlink_messages import HEADER, Kernel, attribute, attributes, index_of, known_index, request
 from gradwire.network.fabric import Fabric, Routing, Topology
 from gradwire.topo.netlink.addresses import (
     ADDRESS,
@@ -16,7 +17,6 @@ from gradwire.topo.netlink.addresses import (
     host_requests,
     neighbour_requests,
 )
-from gradwire.topo.netlink.messages import HEADER, Kernel, attribute, attributes, index_of, known_index, request
 from gradwire.topo.netlink.qdiscs import TC_H_ROOT, TC_MESSAGE, QdiscEntry, can_be_copied, copying, entry, parts, shown
 
 FABRIC = Fabric(3, 10e9)

@@ -7,23 +7,19 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import InputFault, MachineFault, UnfitMachine
-from gradwire.vm import machine
+from gradwire.vm import machine, memory_folders
+from gradwire.vm.batch_job import TokenWatch, run_virtual
 from gradwire.vm.kernel_death import STOPPED, KernelFault
 from gradwire.vm.kernel_source import note_content
-from gradwire.vm.machine import (
-    TokenWatch,
-    boot_command,
-    choose_memory_folder,
-    job_text,
-    room_for_memory_mb,
-    run_virtual,
-)
+from gradwire.vm.machine import ONE_WAY, TWO_WAY, Boot, boot_command, job_text
 from gradwire.vm.memory_addresses import FIXED_ADDRESSES, fixed_addresses
+from gradwire.vm.memory_folders import choose_memory_folder, room_for_memory_mb
+from gradwire.vm.session import session
 from tests.shared.parts import in_order
 
 
-def command(*, seccomp: bool = False) -> list[str]:
-    return boot_command(Path("/cache/kernel"), cpu=3, memory_mb=512, token="t0", openvswitch=True, seccomp=seccomp)
+def command(kernel: Path = Path("/cache/kernel"), terminal: str = ONE_WAY, *, programs: bool = False) -> list[str]:
+    return boot_command(kernel, Boot([], {}, 3, Path("/run"), 512, programs=programs, token="t0"), terminal)
 
 
 def test_the_kernel_boots_in_virtual_time_on_one_cpu_with_the_job_on_its_own_line() -> None:
@@ -32,6 +28,7 @@ def test_the_kernel_boots_in_virtual_time_on_one_cpu_with_the_job_on_its_own_lin
     assert words[:kernel] == ["taskset", "-c", "3", *fixed_addresses()]
     assert {"mem=512M", "time-travel=inf-cpu", "con1=null,fd:0", "uml_dir=.kernel"} <= set(words)
     assert words[words.index("--") + 1 :] == [str(machine.INIT)]
+    assert set(command(terminal=TWO_WAY)) ^ set(words) == {ONE_WAY, TWO_WAY}
 
 
 def test_a_machine_that_chooses_addresses_at_random_is_kept_from_it_where_it_allows_that(
@@ -51,17 +48,13 @@ def test_a_machine_that_chooses_addresses_at_random_is_kept_from_it_where_it_all
     fixed_addresses.cache_clear()
 
 
-def test_seccomp_is_asked_for_only_where_the_kernel_has_it() -> None:
-    assert "seccomp=on" in command(seccomp=True)
-    assert not [word for word in command() if "seccomp" in word]
-
-
 @pytest.mark.parametrize(("listing", "known"), [("seccomp=<on/auto/off>", True), ("mem=<Amount>  seccomp=", False)])
-def test_the_kernel_is_asked_whether_it_knows_seccomp(tmp_path: Path, listing: str, known: bool) -> None:
-    kernel = tmp_path / "kernel"
-    kernel.write_text(f"#!/bin/sh\necho '{listing}'\n")
-    kernel.chmod(0o755)
-    assert machine.knows_seccomp(kernel) is known
+def test_a_kernel_that_knows_seccomp_is_asked_for_it_but_not_with_programs(
+    tmp_path: Path, listing: str, known: bool
+) -> None:
+    kernel = dying_kernel(tmp_path, f"echo '{listing}'")
+    assert ("seccomp=on" in command(kernel)) is known
+    assert "seccomp=on" not in command(kernel, programs=True)
 
 
 def test_the_job_file_lists_environment_and_command() -> None:
@@ -94,8 +87,8 @@ def test_a_token_alone_is_no_line_of_the_job() -> None:
 
 def test_memory_goes_to_the_first_folder_with_room(monkeypatch: pytest.MonkeyPatch) -> None:
     rooms = {Path("/small"): 64, Path("/large"): 9000}
-    monkeypatch.setattr(machine, "memory_folders", lambda: list(rooms))
-    monkeypatch.setattr(machine, "room_for_memory_mb", rooms.__getitem__)
+    monkeypatch.setattr(memory_folders, "memory_folders", lambda: list(rooms))
+    monkeypatch.setattr(memory_folders, "room_for_memory_mb", rooms.__getitem__)
     assert choose_memory_folder(64) == Path("/small")
     assert choose_memory_folder(3072) == Path("/large")
     with pytest.raises(MachineFault, match=in_order("9999 MiB", "/small: 64 MiB", "/large: 9000 MiB")):
@@ -113,7 +106,7 @@ def test_folders_that_forbid_code_or_are_missing_have_no_room(tmp_path: Path, mo
 def test_without_a_kernel_the_command_that_builds_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "cached_kernel", lambda: None)
     with pytest.raises(MachineFault, match="make setup"):
-        run_virtual(["true"], env={}, cpu=0, time_limit_s=1, on_line=print, workdir=tmp_path)
+        run_virtual(Boot(["true"], env={}, cpu=0, workdir=tmp_path), time_limit_s=1, on_line=print)
 
 
 def dying_kernel(tmp_path: Path, text: str) -> Path:
@@ -126,7 +119,9 @@ def dying_kernel(tmp_path: Path, text: str) -> Path:
 def run(kernel: Path, workdir: Path, *, time_limit_s: float = 20) -> int:
     cpu = min(os.sched_getaffinity(0))
     return run_virtual(
-        ["true"], env={}, cpu=cpu, memory_mb=1, time_limit_s=time_limit_s, on_line=print, workdir=workdir, kernel=kernel
+        Boot(["true"], env={}, cpu=cpu, memory_mb=1, workdir=workdir, kernel=kernel),
+        time_limit_s=time_limit_s,
+        on_line=print,
     )
 
 
@@ -135,6 +130,19 @@ def test_a_kernel_that_dies_is_told_with_its_last_words_and_leaves_nothing(tmp_p
     with pytest.raises(MachineFault, match=r"kernel died(.|\n)*Kernel panic"):
         run(dying_kernel(tmp_path, "echo 'Kernel panic - not syncing'; exit 1"), workdir)
     assert list(workdir.iterdir()) == []
+
+
+def test_a_kernel_that_dies_is_told_of_where_its_job_is_talked_with(tmp_path: Path) -> None:
+    """Also where a process that it leaves behind keeps its outputs open."""
+    for death in ("exit 1", "sleep 1000 & exit 1"):
+        kernel = dying_kernel(tmp_path, f"echo 'Kernel panic - not syncing'; {death}")
+        boot = Boot(["true"], {}, min(os.sched_getaffinity(0)), tmp_path / "run", 1, kernel, job_name="the script")
+        with (
+            pytest.raises(KernelFault, match=r"died before the script had ended(.|\n)*Kernel panic"),
+            session(boot) as running,
+        ):
+            running.follow(print, lambda: False)
+        assert list((tmp_path / "run").iterdir()) == []
 
 
 def test_a_kernel_that_lives_on_with_a_stopped_process_is_ended_at_once(tmp_path: Path) -> None:

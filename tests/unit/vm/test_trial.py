@@ -9,9 +9,9 @@ import pytest
 
 from gradwire.faults import MachineFault
 from gradwire.vm import trial
+from gradwire.vm.batch_job import TIME_LIMIT
 from gradwire.vm.kernel_death import DeathCause, KernelFault, Surroundings
 from gradwire.vm.kernel_source import attach_agent, note_content
-from gradwire.vm.machine import TIME_LIMIT
 from gradwire.vm.trial import ELF_HEADER, ELF_SEGMENT, HEADLINE, X86_64, kernel_file_damage, try_kernel
 from tests.shared.parts import in_order, tells
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InternalFault
-from gradwire.runs.executing.executor import MachineEnd, MachineLimits
+from gradwire.runs.point_machine import MachineEnd, MachineLimits
 from gradwire.vm.code_digest import run_digest, sources_digest
 from gradwire.vm.kernel import keep_kernel
 from gradwire.vm.machines import Clock

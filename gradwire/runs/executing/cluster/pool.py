@@ -32,8 +32,9 @@ from gradwire.runs.executing.cluster.orders import (
     why_not,
 )
 from gradwire.runs.executing.cluster.this_process import cluster_in_this_process
-from gradwire.runs.executing.executor import ElsewhereFault, MachineEnd, MachineLimits, MachineWatcher
+from gradwire.runs.executing.executor import ElsewhereFault, MachineWatcher, N
 from gradwire.runs.planned import PlannedRun
+from gradwire.runs.point_machine import MachineEnd, MachineLimits
 from gradwire.vm.machines import Clock
 
 LOG = logging.getLogger(__name__)
@@ -59,7 +60,7 @@ class DaskPool:
         self._examined: set[str] = set()
         self._topic = f"gradwire-{uuid.uuid4().hex}"
         self._numbers = count()
-        self._watched: dict[str, tuple[PlannedRun, MachineWatcher]] = {}
+        self._watched: dict[str, tuple[PlannedRun, MachineWatcher[Any]]] = {}
         client.subscribe_topic(self._topic, self._take)
 
     def close(self) -> None:
@@ -93,8 +94,9 @@ class DaskPool:
             if reason := why_not(answer, self._terms.identity):
                 self._roster.refuse(worker, reason)
 
-    def replay(self, planned: PlannedRun, watcher: MachineWatcher, stop: threading.Event) -> MachineEnd:
+    def carry_out(self, planned: N, watcher: MachineWatcher[N], stop: threading.Event) -> MachineEnd:
         """Has a worker run the point, and puts the files that its machine left into the point's folder."""
+        assert isinstance(planned, PlannedRun), "Where.refuse_what_cannot_be lets no others have workers"
         order, files = self._order(planned)
         self._watched[order.name] = (planned, watcher)
         try:

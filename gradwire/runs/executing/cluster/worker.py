@@ -35,7 +35,7 @@ from gradwire.runs.executing.cluster.orders import (
     take_kernel,
     take_plan,
 )
-from gradwire.runs.executing.executor import MachineEnd, run_machine
+from gradwire.runs.point_machine import MachineEnd, run_machine
 from gradwire.vm.byte_code import byte_code_folder
 from gradwire.vm.code_digest import machine_modules
 from gradwire.vm.kernel import kernel_named

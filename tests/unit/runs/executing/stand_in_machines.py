@@ -13,14 +13,14 @@ from typing import Any
 from distributed import get_worker
 
 from gradwire.files import replacing
-from gradwire.runs.executing import executor
+from gradwire.runs import point_machine
 from gradwire.runs.executing.cluster import orders, worker
 from gradwire.vm.machines import Clock
 from tests.unit.runs.test_campaign import good_job
 
 LONG_S = 600.0
 TRUE_HERE, TRUE_DONE = orders.Identity.here, worker._done
-of_machine: Any = executor
+of_machine: Any = point_machine
 of_worker: Any = worker
 of_identity: Any = orders.Identity
 habits: set[str] = set()
