@@ -27,7 +27,6 @@ from gradwire.workloads.models.published_models import TRANSFORMERS
 from tests.shared.parts import in_order
 from tests.unit.scenario.definitions.own_files import DEVICE, MODEL
 
-
 TAKEN = [name for name in model_names() if name not in TRANSFORMERS]
 """Models that are all different; published transformers are built alike, of which those below have most kinds of
 tensors."""
