@@ -210,8 +210,9 @@ def takes_time_of(
     """Makes each layer of `model` take the time that it takes on `device`; to be called before or after the model is
     wrapped (DDP).
 
-    device: one of `gradwire devices`. Of `v100`, `a100`, `h100`, `h200` and `b200`, it is known how fast they train any
-        module, and of each of them with `-kernels`, what its kernels alone take. All others have times of some models:
+    device: one of `gradwire devices`. Of those with a data sheet, such as `v100`, it is known how fast they train any
+        module, and of `v100`, `a100`, `h100`, `h200` and `b200` with `-kernels`, what its kernels alone take. All
+        others have times of some models:
         name the one that this is with `profile`.
     batch: samples that the device works on in one pass; by default as many as the module is given, by the first axis
         of its first tensor. Their real number changes no time, so that a script may be given one sample and take the

@@ -20,6 +20,7 @@ from gradwire.scenario.synonyms import meant_by
 from gradwire.scenario.toml_documents import key_by_first_names
 from gradwire.workloads.fields import ValueKind
 from gradwire.workloads.strategy import Options, Strategy
+from gradwire.workloads.strategy_registry import strategies_meant_by
 
 REQUIRED = "required"
 
@@ -96,6 +97,12 @@ def option_facts(options: type[Options]) -> tuple[KeyFacts, ...]:
     return tuple(_facts(name, field) for name, field in options.model_fields.items())
 
 
+def option_tables(strategies: Sequence[Strategy]) -> list[SectionFacts]:
+    """The tables that options of strategies have as their values, such as `nccl`, each once."""
+    tables = (table for each in strategies for table in _tables(each.options, f"{OPTIONS_KEY}."))
+    return list({table.name: table for table in tables}.values())
+
+
 def _facts(name: str, field: FieldInfo) -> KeyFacts:
     kind = ValueKind(field.annotation, field.metadata)
     default = field.get_default(call_default_factory=True)
@@ -116,29 +123,28 @@ def _one_line(text: str) -> str:
 
 
 def explained(key: str, strategies: Sequence[Strategy]) -> list[SectionFacts]:
-    """Facts about a section, a key, an option of strategies, or a strategy, by its name.
+    """Facts about a section, a key, an option of strategies, or a strategy, by its name or a word that means it.
 
     Raises InputFault, with the nearest names, if there is none of them.
     """
     key = key_by_first_names(key)
-    everything = list(sections())
+    everything = [*sections(), *option_tables(strategies)]
     by_strategy = [_options_of(strategy) for strategy in strategies]
     if key == OPTIONS_KEY:
         return by_strategy
     for strategy in strategies:
         if key in (strategy.name, f"strategy.{strategy.name}"):
             return [_options_of(strategy)]
-    if key.startswith(f"{OPTIONS_KEY}."):
-        matching = [_only(section, key) for section in by_strategy]
-    else:
-        matching = [section for section in everything if section.name in (key, f"{key}.NAME")]
-        matching = matching or [_only(section, key) for section in everything]
-        if not any(section.keys for section in matching):
-            matching = [_ending_in(section, key) for section in everything]
+    matching = [section for section in everything if section.name in (key, f"{key}.NAME", f"{OPTIONS_KEY}.{key}")]
+    searched = [*by_strategy, *everything] if key.startswith(f"{OPTIONS_KEY}.") else everything
+    matching = matching or [_only(section, key) for section in searched]
+    if not any(section.keys for section in matching):
+        matching = [_ending_in(section, key) for section in everything]
     if kept := [section for section in matching if section.keys]:
         return kept
-    if meant := meant_by(key.rpartition(".")[2]):
-        raise InputFault(f"{key}: no such key, section or strategy; did you mean {' or '.join(meant)}?")
+    word = key.rpartition(".")[2]
+    if meant := [*meant_by(word), *strategies_meant_by(word)]:
+        return [section for name in meant for section in explained(name, strategies)]
     names = [facts.name for section in (*everything, *by_strategy) for facts in section.keys]
     names += [section.name for section in everything if section.name]
     near = list(dict.fromkeys(difflib.get_close_matches(key, [*names, *(strategy.name for strategy in strategies)], 3)))
@@ -148,7 +154,7 @@ def explained(key: str, strategies: Sequence[Strategy]) -> list[SectionFacts]:
 
 def every_section(strategies: Sequence[Strategy]) -> list[SectionFacts]:
     """All tables and options: the tables of scenarios, those of programs, and the options of strategies."""
-    return [*sections(), *program_sections(), *map(_options_of, strategies)]
+    return [*sections(), *program_sections(), *map(_options_of, strategies), *option_tables(strategies)]
 
 
 def found_by_words(words: str, searched: Sequence[SectionFacts]) -> list[SectionFacts]:

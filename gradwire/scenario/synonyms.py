@@ -84,6 +84,9 @@ SYNONYMS: dict[str, Sequence[str]] = {
     "overhead": ("costs.message_latency",),
     "nvlink": ("costs.local_rate",),
     "pcie": ("costs.local_rate",),
+    "gpudirect": ("strategy.options.nccl.transport",),
+    "gpudirect_rdma": ("strategy.options.nccl.transport",),
+    "gdr": ("strategy.options.nccl.transport",),
     "tenant": ("job",),
     "tenants": ("job",),
 }

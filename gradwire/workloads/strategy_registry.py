@@ -19,7 +19,7 @@ import importlib
 import pkgutil
 import sys
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -143,6 +143,40 @@ def register(strategy: Strategy) -> Strategy:
     return strategy
 
 
+MEANT: Mapping[str, Sequence[str]] = {
+    "ps": ("vanilla", "kvstore"),
+    "parameter-server": ("vanilla", "kvstore"),
+    "ps-lite": ("kvstore",),
+    "mxnet": ("kvstore",),
+    "tensorflow": ("vanilla",),
+    "allreduce": ("ring", "ddp"),
+    "all-reduce": ("ring", "ddp"),
+    "ring-allreduce": ("ring",),
+    "baidu": ("ring",),
+    "tree": ("double-tree",),
+    "rabenseifner": ("halving-doubling",),
+    "recursive-doubling": ("butterfly",),
+    "hierarchical": ("hierarchical-ring",),
+    "data-parallel": ("ddp",),
+    "dp": ("ddp",),
+    "pytorch": ("ddp", "fsdp"),
+    "zero": ("zero1", "zero2", "fsdp"),
+    "zero3": ("fsdp",),
+    "deepspeed": ("zero1", "zero2", "fsdp"),
+    "pipeline": ("megatron",),
+    "tensor-parallel": ("megatron",),
+    "gpipe": ("megatron",),
+    "1f1b": ("megatron",),
+    "local-sgd": ("diloco",),
+}
+"""Words of the field and names of systems, with the strategies that they mean; the likeliest first."""
+
+
+def strategies_meant_by(word: str) -> Sequence[str]:
+    """The strategies that a word means; none if it is not known."""
+    return MEANT.get(word.lower().replace("_", "-"), ())
+
+
 THIS_PROCESS = "this process, which registered it"
 
 
@@ -167,8 +201,8 @@ def strategy(name: str, files: Mapping[str, str] | None = None) -> Strategy:
     if name in STRATEGIES.entries():
         return _of_package(name)
     known = sorted([*strategy_names(), REPLAY.name])
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean '{near[0]}'?" if near else "."
+    near = strategies_meant_by(name) or difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
     raise InputFault(f"strategy '{name}' is unknown{hint} Known: {', '.join(known)}")
 
 

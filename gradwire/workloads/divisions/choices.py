@@ -13,8 +13,8 @@ from typing import Any, Literal
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.parallel.ring_attention import key_value_values
 from gradwire.workloads.engines.parallel.segments import HALF, cut, piece_blocks
-from gradwire.workloads.models.decoders import decoder_shape
 from gradwire.workloads.models.profile import Profile
+from gradwire.workloads.models.published_models import published_shape
 from gradwire.workloads.models.resized import block_count
 
 MICROBATCH_SAMPLES = (1, 2, 4, 8)
@@ -50,7 +50,7 @@ class ModelShape:
     @staticmethod
     def of(profile: Profile) -> ModelShape:
         """Returns the shape of a transformer."""
-        shape = decoder_shape(profile.name)
+        shape = published_shape(profile.name)
         widths = {
             side
             for layer in profile.layers

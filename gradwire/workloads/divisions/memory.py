@@ -27,7 +27,7 @@ import numpy as np
 from gradwire.datatypes.plan import Int64
 from gradwire.workloads.divisions.choices import DivisionChoice
 from gradwire.workloads.engines.parallel.division import passes_of_stage
-from gradwire.workloads.engines.parallel.segments import LayerSegment
+from gradwire.workloads.engines.parallel.segments import LayerSegment, activation_values
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile
 
 PARAMETER_BYTES, GRADIENT_BYTES, OPTIMIZER_BYTES = 2, 4, 12
@@ -40,10 +40,10 @@ def kept_bytes(layer: Layer, tokens: int) -> float:
     """Returns the bytes of a token's activations that a layer keeps for its backward pass. tokens: of a sample."""
     if layer.name.endswith("/experts"):
         return _experts_bytes(layer, tokens)
+    if layer.kind is LayerKind.NORM:
+        return ACTIVATION_BYTES * (layer.elements_in / tokens or sum(t.parameters for t in layer.tensors[:1]))
     if layer.kind is LayerKind.EMBEDDING or not layer.tensors:
         return 0.0
-    if layer.kind is LayerKind.NORM:
-        return ACTIVATION_BYTES * layer.tensors[0].parameters
     products = [tensor for tensor in layer.tensors if tensor.parameters > tensor.rows]
     if not products:
         return 0.0
@@ -57,17 +57,13 @@ def kept_bytes(layer: Layer, tokens: int) -> float:
 def _experts_bytes(layer: Layer, tokens: int) -> float:
     """Returns the bytes that the experts of a token keep: for each, its input, the inputs of the non-linearity, and the
     second product's input."""
-    of_one = [tensor for tensor in layer.tensors if "/expert0/" in tensor.name]
-    per_token = layer.flops / (2 * tokens * sum(tensor.parameters for tensor in of_one))
-    width = of_one[0].rows
-    ffn = of_one[0].parameters // width
-    return per_token * ACTIVATION_BYTES * (width + len(of_one) * ffn)
-
-
-def block_input_bytes(profile: Profile) -> float:
-    """Returns the bytes of a token's activations between two blocks."""
-    norm = next(layer for layer in profile.layers if layer.name.endswith("/norm"))
-    return float(ACTIVATION_BYTES * norm.tensors[0].parameters)
+    weights = [tensor for tensor in layer.tensors if tensor.name.endswith("weights")]
+    of_one = [tensor for tensor in weights if "/expert0/" in tensor.name]
+    # Where the matrices of all experts are one tensor, experts are its first axis.
+    sizes = [t.parameters for t in of_one] or [t.parameters // t.rows for t in weights]
+    width = of_one[0].rows if of_one else layer.elements_in / tokens
+    per_token = layer.flops / (2 * tokens * sum(sizes))
+    return per_token * ACTIVATION_BYTES * (width + sum(sizes) / width)
 
 
 @dataclass(frozen=True)
@@ -99,7 +95,7 @@ class PieceSizes:
 def sizes_of(profile: Profile, pieces: Sequence[Sequence[LayerSegment]], tokens: int) -> list[PieceSizes]:
     """Returns the sizes of each piece of the model, as `cut` has them. tokens: of a sample."""
     kept = [kept_bytes(layer, tokens) for layer in profile.layers]
-    between_bytes = block_input_bytes(profile)
+    between_bytes = ACTIVATION_BYTES * activation_values(profile) / tokens
     found = []
     for piece in pieces:
         of_blocks: dict[int, float] = {}

@@ -8,8 +8,8 @@ from functools import cache
 
 from gradwire.faults import InputFault
 from gradwire.workloads.models import convolutional, inception, sequences, synthetic
-from gradwire.workloads.models.decoders import LANGUAGE_MODELS
 from gradwire.workloads.models.profile import Profile
+from gradwire.workloads.models.published_models import TRANSFORMERS
 
 _MODELS: dict[str, Callable[[], Profile]] = {
     "alexnet": convolutional.alexnet,
@@ -39,11 +39,7 @@ _MODELS: dict[str, Callable[[], Profile]] = {
     "resnext101": convolutional.resnext101,
     "yolo-v1": convolutional.yolo_v1,
     "sockeye": sequences.sockeye,
-    "bert-base": sequences.bert_base,
-    "bert-large": sequences.bert_large,
-    "gpt2-xl": sequences.gpt2_xl,
-    "vit-l16": sequences.vit_l16,
-    **LANGUAGE_MODELS,
+    **TRANSFORMERS,
 }
 
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from gradwire.workloads.models.data_sheets import DATA_SHEETS, GIB, DataSheet
 from gradwire.workloads.models.layer_times import Roof, Shares, WorkKind
 from gradwire.workloads.models.measured_shares import H100_PYTORCH
-
-GIB = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,6 @@ _TF_K80 = "TensorFlow benchmarks, May 2017, Google Compute Engine K80, 1 GPU, sy
 _TF_P100 = "TensorFlow benchmarks, May 2017, DGX-1 P100, 1 GPU, synthetic data"
 _TORCH_TITAN_X = "jcjohnson/cnn-benchmarks, Maxwell Titan X, cuDNN 5.1, batch 16"
 _GF_IMPLIED = "GradientFlow Sec. 2.5 and Table 2, implied by throughput / speed-up ratio"
-_HOPPER_SHARE = "The Llama 3 Herd of Models, 2024, Table 4: 38 to 43 % model-FLOPs utilisation"
 _SLIM_ALIKE = {
     "resnet50-slim": "resnet50",
     "resnet50-v2": "resnet50",
@@ -244,56 +242,31 @@ _LISTED: dict[str, Device] = {
             _netops_slowest("resnet200", 0.357, 0.434),
         ),
     ),
-    "v100": Device(
-        "NVIDIA V100 SXM2, fp16 tensor cores (data sheet: 125 TFLOP/s)",
-        flops_per_s=125e12,
-        efficiency=0.30,
-        efficiency_source="Megatron-LM, Shoeybi et al. 2019: 39 TFLOP/s, 30 % of the peak",
-        memory_bytes=32 * GIB,
-        link_bytes_per_s=150e9,
-    ),
-    "a100": Device(
-        "NVIDIA A100 SXM, bf16 dense (data sheet: 312 TFLOP/s)",
-        flops_per_s=312e12,
-        efficiency=0.44,
-        efficiency_source="Narayanan et al. 2021, Table 1: 137 TFLOP/s a GPU for GPT 1.7 B, 44 % of the peak",
-        memory_bytes=80 * GIB,
-        link_bytes_per_s=300e9,
-    ),
-    "h100": Device(
-        "NVIDIA H100 SXM, bf16 dense (data sheet: 989 TFLOP/s)",
-        flops_per_s=989e12,
-        efficiency=0.40,
-        efficiency_source=_HOPPER_SHARE,
-        memory_bytes=80 * GIB,
-        link_bytes_per_s=450e9,
-    ),
-    "h200": Device(
-        "NVIDIA H200 SXM, bf16 dense (data sheet: 989 TFLOP/s), with the H100's processor",
-        flops_per_s=989e12,
-        efficiency=0.40,
-        efficiency_source=f"assumed to be that of the H100: {_HOPPER_SHARE}",
-        memory_bytes=141e9,
-        link_bytes_per_s=450e9,
-    ),
-    "b200": Device(
-        "NVIDIA B200 SXM, bf16 dense (data sheet of HGX B200: 36 PFLOP/s of eight, with sparsity, of which half is "
-        "dense)",
-        flops_per_s=2250e12,
-        efficiency=0.40,
-        efficiency_source=f"assumed to be that of the H100: {_HOPPER_SHARE}",
-        memory_bytes=180e9,
-        link_bytes_per_s=900e9,
-    ),
 }
 
-_MEMORY_BYTES_PER_S = {"v100": 900e9, "a100": 2.039e12, "h100": 3.35e12, "h200": 4.8e12, "b200": 8e12}
-"""Memory rates of the data sheets: V100 SXM2, A100 SXM 80 GB, H100 SXM, H200 SXM, and B200 as in HGX B200."""
+_FACTS: Mapping[str, tuple[Fact, ...]] = {
+    "p100": (
+        _rate("resnet50", 32, 195, _TF_P100),
+        _rate("inception-v3", 32, 128, _TF_P100),
+        _rate("vgg16", 32, 144, _TF_P100),
+    ),
+}
+"""Times of single GPUs with a data sheet."""
 
 
-def _with_memory_rate(device: Device, memory_bytes_per_s: float) -> Device:
-    """The device, on which convolutional models go by kind of layer."""
-    return replace(device, memory_bytes_per_s=memory_bytes_per_s, shares=H100_PYTORCH)
+def _rated(sheet: DataSheet) -> Device:
+    """The device, on which convolutional models without a fact go by kind of layer."""
+    return Device(
+        sheet.description,
+        _FACTS.get(sheet.name, ()),
+        flops_per_s=sheet.flops_per_s,
+        efficiency=sheet.share.efficiency,
+        efficiency_source=sheet.share.source,
+        memory_bytes=sheet.memory_bytes,
+        link_bytes_per_s=sheet.link_bytes_per_s,
+        memory_bytes_per_s=sheet.memory_bytes_per_s,
+        shares=H100_PYTORCH,
+    )
 
 
 def _kernels_of(device: Device) -> Device:
@@ -309,5 +282,7 @@ def _kernels_of(device: Device) -> Device:
     )
 
 
-_RATED = {name: _with_memory_rate(_LISTED[name], rate) for name, rate in _MEMORY_BYTES_PER_S.items()}
-DEVICES: dict[str, Device] = _LISTED | _RATED | {f"{name}-kernels": _kernels_of(_RATED[name]) for name in _RATED}
+BY_KERNELS = ("v100", "a100", "h100", "h200", "b200")
+"""Those on which all models may go by kind of layer."""
+_RATED = {sheet.name: _rated(sheet) for sheet in DATA_SHEETS}
+DEVICES: dict[str, Device] = _LISTED | _RATED | {f"{name}-kernels": _kernels_of(_RATED[name]) for name in BY_KERNELS}

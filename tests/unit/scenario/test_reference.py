@@ -20,6 +20,7 @@ from gradwire.scenario.reference import (
     json_schema,
     markdown,
     option_facts,
+    option_tables,
     sections,
 )
 from gradwire.scenario.schema import FileSection, PointSection
@@ -49,15 +50,24 @@ def test_every_key_and_every_option_has_a_meaning_and_says_what_its_value_must_b
 def test_synonyms_name_keys_that_there_are_and_no_key_itself_in_its_section() -> None:
     known = {key.name for section in sections() for key in section.keys} | {section.name for section in sections()}
     known |= {section.name.removesuffix(".NAME") for section in sections()}
+    known |= {key.name for table in option_tables(STRATEGIES) for key in table.keys}
     assert {key for keys in SYNONYMS.values() for key in keys} - known == set()
     assert {
         word for word, keys in SYNONYMS.items() if any(key.endswith(f".{word}") for key in keys if "NAME" not in key)
     } == set()
 
 
+WORDS = ("latency", "gpudirect", "ps")
+
+
 def test_a_synonym_leads_to_its_key() -> None:
-    with pytest.raises(InputFault, match=r"fabric\.delay or costs\.message_latency"):
-        explained("latency", STRATEGIES)
+    of_word = {
+        word: [facts.name for section in explained(word, STRATEGIES) for facts in section.keys] for word in WORDS
+    }
+    assert of_word["latency"] == ["fabric.delay", "costs.message_latency.value", "costs.message_latency.source"]
+    assert of_word["gpudirect"] == ["strategy.options.nccl.transport"]
+    assert "cluster.servers" in of_word["ps"]
+    assert {section.name for section in explained("allreduce", STRATEGIES)} >= {"strategy 'ring'", "strategy 'ddp'"}
     found = [key.name for section in found_by_words("bandwidth", every_section(STRATEGIES)) for key in section.keys]
     assert "fabric.rate" in found
 

@@ -12,7 +12,15 @@ import pytest
 from gradwire.faults import InputFault
 from gradwire.plugin import Job, Plan, Strategy, register
 from gradwire.scenario.loading import scenario_of
-from gradwire.workloads.strategy_registry import REGISTERED, THIS_PROCESS, strategy, strategy_names, strategy_origins
+from gradwire.workloads.strategy_registry import (
+    BUILT_IN,
+    MEANT,
+    REGISTERED,
+    THIS_PROCESS,
+    strategy,
+    strategy_names,
+    strategy_origins,
+)
 from tests.shared.parts import in_order
 
 CONTENT: dict[str, Any] = {
@@ -64,3 +72,10 @@ def test_names_of_gradwires_own_strategies_are_refused(name: str) -> None:
 def test_what_is_no_strategy_is_refused() -> None:
     with pytest.raises(InputFault, match=in_order("function:", "Strategy")):
         register(cast(Strategy, compiled))
+
+
+def test_words_of_the_field_mean_strategies_that_there_are() -> None:
+    assert {name for names in MEANT.values() for name in names} <= set(BUILT_IN)
+    assert not MEANT.keys() & BUILT_IN.keys()
+    with pytest.raises(InputFault, match=in_order("'ps' is unknown", "'vanilla' or 'kvstore'")):
+        strategy("ps")

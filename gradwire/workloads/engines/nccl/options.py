@@ -52,7 +52,7 @@ class NcclOptions(Options):
     gpu: GpuName = GpuName.H100
     """Its tables and NVLink are of this GPU."""
     transport: Literal["tcp", "rdma"] = "rdma"
-    """"tcp": sockets, to which GPUs' data are copied; "rdma": NICs read the memory of GPUs. The messages go by TCP either way."""
+    """"tcp": sockets, to which GPUs' data are copied; "rdma": NICs read the memory of GPUs (GPUDirect). The messages go by TCP in both."""
     nic: RateBps | None = None
     """Line rate of a NIC, as its driver reports it to NCCL. Unset: `fabric.rate`."""
     nvlink: int | None = Field(None, ge=0, le=64)

@@ -15,8 +15,9 @@ from itertools import groupby
 from gradwire.faults import InputFault
 from gradwire.workloads.models.profile import Profile
 
-HALF = re.compile(r"(block(\d+)/(?:attention|ffn))/")
-"""Pattern of the names that models give the layers of a transformer's blocks."""
+HALF = re.compile(r"(block(\d+)/(?:attention|ffn|both))/")
+"""Pattern of the names that models give the layers of a transformer's blocks. Halves that are parallel (GPT-J, Falcon)
+are one: workers sum what both yield at once, as Mesh Transformer JAX does."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def cut(
             f"strategy.options.experts = {experts}: '{profile.name}' has no experts; take a mixture, such as "
             "mixtral-8x7b"
         )
-    return Cut(tuple(map(tuple, by_piece)), _activation_values(profile))
+    return Cut(tuple(map(tuple, by_piece)), activation_values(profile))
 
 
 def _around_experts(profile: Profile, segment: LayerSegment, workers: int) -> list[LayerSegment]:
@@ -154,7 +155,7 @@ def _around_experts(profile: Profile, segment: LayerSegment, workers: int) -> li
     count = router.tensors[0].parameters // width
     if count % workers:
         raise InputFault(f"strategy.options.experts = {workers}: must divide the {count} experts of '{profile.name}'")
-    tokens = _activation_values(profile) // width
+    tokens = activation_values(profile) // width
     taken = round(layer.flops / (2 * tokens * layer.parameters / count))
     parts = (range(first, experts), range(experts, experts + 1), range(experts + 1, last + 1))
     names = ("router", "experts", "rest")
@@ -174,8 +175,9 @@ def _parameters(profile: Profile, layers: Iterable[int]) -> int:
     return sum(profile.layers[layer].parameters for layer in layers)
 
 
-def _activation_values(profile: Profile) -> int:
-    """Returns the number of values of the first residual sum, which costs one operation for each."""
+def activation_values(profile: Profile) -> int:
+    """Returns the number of values of a sample's activations between blocks: those of the first residual sum, which
+    costs one operation for each."""
     return next(
         round(layer.flops) for layer in profile.layers if HALF.match(layer.name) and layer.name.endswith("/add")
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,8 @@ from gradwire.scenario.definitions.conversion import catalogue_of
 from gradwire.scenario.definitions.hugging_face import hugging_face_profile
 from gradwire.scenario.loading import load_scenario
 from gradwire.workloads.models import model
+from gradwire.workloads.models.family_table import FAMILIES
+from gradwire.workloads.models.published_models import PUBLISHED
 from tests.shared.parts import in_order, tells
 
 LLAMA: dict[str, Any] = {
@@ -29,14 +32,6 @@ LLAMA: dict[str, Any] = {
     "rope_theta": 500000.0,
     "tie_word_embeddings": False,
 }
-LLAMA_1B = LLAMA | {
-    "hidden_size": 2048,
-    "intermediate_size": 8192,
-    "num_hidden_layers": 16,
-    "head_dim": 64,
-    "tie_word_embeddings": True,
-}
-MISTRAL = LLAMA | {"model_type": "mistral", "vocab_size": 32000, "sliding_window": 4096}
 MIXTRAL = LLAMA | {
     "model_type": "mixtral",
     "vocab_size": 32000,
@@ -80,19 +75,75 @@ def written(folder: Path, config: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("config", "parameters"),
-    [
-        (LLAMA, 8_030_261_248),
-        (LLAMA_1B, 1_235_814_400),  # Llama 3.2 1B
-        (MISTRAL, 7_241_732_096),  # Mistral 7B
-        (GPT2_XL, 1_557_611_200),
-    ],
-)
-def test_the_parameters_are_those_of_the_public_checkpoint(
-    config: dict[str, Any], parameters: int, tmp_path: Path
-) -> None:
-    assert hugging_face_profile(written(tmp_path, config)).parameters == parameters
+HERE = Path(__file__).parent
+ROOT = HERE.parents[3]
+PUBLIC: dict[str, Any] = json.loads((HERE / "public_configs.json").read_text())
+"""Keys of public checkpoints' config.json that give their shapes, by the names of parameter_counts.csv."""
+SMALL: dict[str, Any] = json.loads((HERE / "small_configs.json").read_text())
+"""Small models of each family with its switches turned, and their parameters: those that transformers 5.24's own
+classes have, made on PyTorch's meta device."""
+with (HERE / "parameter_counts.csv").open(newline="") as counts:
+    COUNTS = list(csv.DictReader(counts))
+"""Parameters of public checkpoints, computed here, and published: in the index of their safetensors on Hugging Face, or
+on their card. `published_beside` of those published are not the model's that trains here: of its vision part, of its
+routers' correction biases, which have no gradient, or of a module that predicts a further token."""
+
+
+@pytest.mark.parametrize("row", COUNTS, ids=[row["example"] for row in COUNTS])
+def test_the_parameters_are_those_of_the_public_checkpoint(row: dict[str, str], tmp_path: Path) -> None:
+    """To the last one; where the published number is rounded, it is in a note, and the exact one is transformers'."""
+    name = row["example"]
+    profile = hugging_face_profile(written(tmp_path, PUBLIC[name])) if name in PUBLIC else model(name)
+    assert profile.parameters == int(row["parameters"])
+    if row["published"]:
+        assert int(row["published"]) == profile.parameters + int(row["published_beside"] or 0)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_switch_of_a_family_gives_the_parameters_of_transformers(name: str, tmp_path: Path) -> None:
+    assert hugging_face_profile(written(tmp_path, SMALL[name]["config"])).parameters == SMALL[name]["parameters"]
+
+
+def test_every_family_has_a_case() -> None:
+    of_public = {row["model_type"] for row in COUNTS}
+    assert of_public | {case["config"]["model_type"] for case in SMALL.values()} == set(FAMILIES)
+
+
+def test_the_page_has_the_same_counts() -> None:
+    """One example of each family, in the table of docs/adding-a-model.md."""
+    page = (ROOT / "docs" / "adding-a-model.md").read_text()
+    cells = [
+        tuple(cell.strip() for cell in line.split("|")[1:5]) for line in page.splitlines() if line.startswith("| `")
+    ]
+    known = {(row["model_type"], row["example"]): row for row in COUNTS}
+    shown = {(cell[0].strip("`"), cell[1]): cell[2:] for cell in cells if cell[0].strip("`") in FAMILIES}
+    assert {family for family, _ in shown} == {family for family, _ in known}
+    for key, (computed, published) in shown.items():
+        assert computed.replace(",", "") == known[key]["parameters"]
+        assert published.replace(",", "").startswith(known[key]["published"] or known[key]["note"])
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_catalogue_says_nothing_that_a_file_may_not(name: str, tmp_path: Path) -> None:
+    """Each row's keys, as a config.json, are understood."""
+    row = PUBLISHED[name]
+    config = {"model_type": row["model_type"], **row["config"]}
+    assert hugging_face_profile(written(tmp_path, config)).parameters == model(name).parameters
+
+
+def test_of_a_model_that_sees_the_language_part_is_taken_and_told(tmp_path: Path) -> None:
+    """Gemma 3's text_config has only what differs from the defaults of its class."""
+    text = {"hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34, "model_type": "gemma3_text"}
+    config = {
+        "model_type": "gemma3",
+        "architectures": ["Gemma3ForConditionalGeneration"],
+        "mm_tokens_per_image": 256,
+        "text_config": text,
+        "vision_config": {"hidden_size": 1152},
+    }
+    profile = hugging_face_profile(written(tmp_path, config))
+    assert profile.parameters == 3_880_263_168  # of 4,300,079,472 in Gemma 3 4B's safetensors
+    assert tells(profile.source, "gemma3", "language part")
 
 
 @pytest.mark.parametrize(
@@ -115,8 +166,8 @@ def test_a_context_that_is_shorter_than_a_samples_tokens_decides_them(tmp_path: 
     ("config", "complaint"),
     [
         (
-            LLAMA | {"model_type": "bert"},
-            "model_type = 'bert': must be one of llama, mistral, mixtral, deepseek_v3, gpt2",
+            LLAMA | {"model_type": "mamba"},
+            "model_type = 'mamba': must be one of albert,",
         ),
         ({}, "model_type = None: must be one of"),
         ([], "must be a JSON object"),
@@ -126,7 +177,16 @@ def test_a_context_that_is_shorter_than_a_samples_tokens_decides_them(tmp_path: 
         (LLAMA | {"num_hidden_layers": 0}, "num_hidden_layers = 0: must be"),
         (GPT2_XL | {"n_head": 24}, "n_head = 24: must divide n_embd, 1600"),
         (DEEPSEEK | {"moe_layer_freq": 2}, "moe_layer_freq = 2"),
-        (DEEPSEEK | {"q_lora_rank": None}, "q_lora_rank = None: must be"),
+        (DEEPSEEK | {"kv_lora_rank": None}, "kv_lora_rank = None: must be"),
+        (DEEPSEEK | {"num_experts_per_tok": None}, "num_experts_per_tok: missing"),
+        (LLAMA | {"num_key_value_heads": 5}, "num_key_value_heads = 5: must divide the 32 heads"),
+        (LLAMA | {"num_local_experts": 8}, "num_local_experts = 8: is not known of model_type = 'llama'"),
+        (LLAMA | {"layer_types": ["linear_attention"]}, "layer_types.0 = 'linear_attention': must be"),
+        (
+            LLAMA | {"architectures": ["LlamaForTokenClassification"]},
+            "architectures = ['LlamaForTokenClassification']:",
+        ),
+        ({"model_type": "gemma3", "text_config": {"model_type": "x"}}, "text_config.model_type = 'x': must be one of"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_key(config: Any, complaint: str, tmp_path: Path) -> None:
@@ -135,6 +195,16 @@ def test_what_is_wrong_is_told_with_its_key(config: Any, complaint: str, tmp_pat
         hugging_face_profile(path)
     assert str(told.value).startswith(f"{path}: ")
     assert complaint in str(told.value)
+
+
+def test_what_changes_neither_parameters_nor_operations_is_ignored(tmp_path: Path) -> None:
+    """Also a key that nobody knows, where it says that there is nothing of what it names."""
+    ignored = {"eos_token_id": [1, 2], "attention_dropout": 0.1, "rope_scaling": {"factor": 8.0}, "_commit_hash": "a"}
+    plain, more = (
+        hugging_face_profile(written(tmp_path, config))
+        for config in (LLAMA, LLAMA | ignored | {"quantization_config": {"bits": 4}, "unheard_of": None})
+    )
+    assert plain.layers == more.layers
 
 
 def test_a_file_that_is_no_json_is_told(tmp_path: Path) -> None:

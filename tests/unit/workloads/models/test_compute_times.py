@@ -9,9 +9,12 @@ import pytest
 from gradwire.faults import InputFault
 from gradwire.workloads.models import model, model_names
 from gradwire.workloads.models.compute_times import ComputeTime, compute_time, with_modules_of
+from gradwire.workloads.models.data_sheets import DATA_SHEETS
 from gradwire.workloads.models.device_facts import DEVICES
 from gradwire.workloads.models.profile import LayerKind
+from gradwire.workloads.units import BYTE_RATE, SIZE
 from tests.shared.parts import in_order, tells
+from tests.shared.snippets import ROOT
 
 
 def backward_s(time: ComputeTime) -> float:
@@ -168,6 +171,20 @@ def test_generic_gpu_from_its_data_sheet() -> None:
 def test_todays_gpus_take_every_model(name: str) -> None:
     times = [compute_time(model(name), device).iteration_s for device in ("v100", "a100", "h100")]
     assert times == sorted(times, reverse=True)
+
+
+def test_the_page_has_the_data_sheets_numbers() -> None:
+    """Its table of GPUs has a row for each."""
+    lines = (ROOT / "docs" / "adding-a-model.md").read_text().splitlines()
+    rows = [tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in lines if line.startswith("| `")]
+    shown = {row[0].strip("`"): row[1:] for row in rows if len(row) == 5}
+    assert shown.keys() == {sheet.name for sheet in DATA_SHEETS}
+    for sheet in DATA_SHEETS:
+        teraflops, memory, rate, link = shown[sheet.name]
+        assert float(teraflops) * 1e12 == pytest.approx(sheet.flops_per_s)
+        assert SIZE.parse(memory.replace(" ", "")) == sheet.memory_bytes
+        assert BYTE_RATE.parse(rate.replace(" ", "")) == pytest.approx(sheet.memory_bytes_per_s)
+        assert link == "–" if sheet.link_bytes_per_s is None else f"{sheet.link_bytes_per_s / 1e9:g} GB/s" == link
 
 
 def test_unknown_device_says_what_is_known_for_the_model() -> None:

@@ -39,8 +39,8 @@ def test_tensors_belong_to_their_layers_and_have_names_of_their_own(name: str) -
     profile = model(name)
     assert len({tensor.name for tensor in profile.tensors}) == len(profile.tensors) == len(profile.tensor_layer)
     assert len({layer.name for layer in profile.layers}) == len(profile.layers)
-    for tensor, index in zip(profile.tensors, profile.tensor_layer, strict=True):
-        assert tensor in profile.layers[index].tensors
+    of_layers = [set(layer.tensors) for layer in profile.layers]
+    assert all(tensor in of_layers[at] for tensor, at in zip(profile.tensors, profile.tensor_layer, strict=True))
     assert list(profile.tensor_layer) == sorted(profile.tensor_layer)
     assert sum(tensor.parameters for tensor in profile.tensors) == profile.parameters
 

@@ -18,7 +18,8 @@ from gradwire.workloads.engines.parallel.ring_attention import key_value_values
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models import model
 from gradwire.workloads.models.compute_times import ComputeTime
-from gradwire.workloads.models.decoders import Decoder, decoder_profile
+from gradwire.workloads.models.transformer_layers import transformer_profile
+from gradwire.workloads.models.transformer_shapes import Transformer
 from tests.shared.simulation import replay
 from tests.shared.small_jobs import dependencies, with_dependencies, without_op
 from tests.unit.workloads.strategies.test_megatron import (
@@ -31,7 +32,7 @@ from tests.unit.workloads.strategies.test_megatron import (
     of_kind,
 )
 
-SHAPE = Decoder(words=10, tokens=16, width=8, blocks=2, heads=2, ffn=12, key_value_heads=1, head_width=4)
+SHAPE = Transformer(words=10, tokens=16, width=8, blocks=2, heads=2, ffn=12, key_value_heads=1, head_width=4)
 CORE_S = 1e-3
 LAYER_VALUES = 16 * 8
 """Values of a sample's keys and values: 16 tokens of 4 features each."""
@@ -39,7 +40,7 @@ LAYER_VALUES = 16 * 8
 
 def attention(workers: int, *, batch: int = 1) -> Job:
     """Two blocks in which attention alone takes time: 1 ms forward and 2 ms back."""
-    profile = decoder_profile("small", SHAPE, batch, "made up")
+    profile = transformer_profile("small", SHAPE, batch, "made up")
     forward_s = tuple(CORE_S * layer.name.endswith("/attend") for layer in profile.layers)
     compute = ComputeTime(forward_s, tuple(2 * time_s for time_s in forward_s), "made up")
     return Job(profile, compute, Cluster(workers), batch)

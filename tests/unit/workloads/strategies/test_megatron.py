@@ -21,8 +21,9 @@ from gradwire.workloads.engines.parallel.segments import cut, piece_blocks
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models import model
 from gradwire.workloads.models.compute_times import ComputeTime, compute_time
-from gradwire.workloads.models.decoders import Decoder, Experts, decoder_profile
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
+from gradwire.workloads.models.transformer_layers import transformer_profile
+from gradwire.workloads.models.transformer_shapes import Experts, Transformer
 from tests.shared.parts import in_order
 from tests.shared.simulation import replay
 from tests.shared.small_allreduces import plan_of, sent_bytes
@@ -208,7 +209,7 @@ def test_what_does_not_divide_is_told(job: Job, options: Mapping[str, Any], comp
 
 
 def mixture(workers: int, *, experts: int = 4, per_token: int = 2, batch: int = 1) -> Job:
-    shape = Decoder(
+    shape = Transformer(
         words=10,
         tokens=16,
         width=8,
@@ -219,7 +220,7 @@ def mixture(workers: int, *, experts: int = 4, per_token: int = 2, batch: int = 
         head_width=4,
         experts=Experts(experts, per_token, 12),
     )
-    profile = decoder_profile("small-mixture", shape, batch, "made up")
+    profile = transformer_profile("small-mixture", shape, batch, "made up")
     return Job(profile, compute_time(profile, "h100"), Cluster(workers), batch)
 
 
