@@ -64,6 +64,12 @@ class Cluster:
         """Machines that have workers."""
         return self.workers // self.workers_per_host
 
+    @property
+    def rings(self) -> int:
+        """Rings around all workers by which every NIC of a machine carries as much: one for each, as NCCL's channels
+        have it; one on a single machine."""
+        return self.nics_per_host if self.worker_hosts > 1 else 1
+
     def worker_host(self, worker: int) -> int:
         """Index of a worker's machine."""
         return worker // self.workers_per_host

@@ -36,9 +36,9 @@ from gradwire.workloads.engines.parallel.group_collectives import (
     NO_CHUNK,
     Collectives,
     PlannedCollective,
-    SizedWays,
     owner,
     shards_in_pieces,
+    ways_of_all,
 )
 from gradwire.workloads.engines.transfer_counts import ops_of_transfers
 from gradwire.workloads.engines.worker import add_passes, ops_of_passes
@@ -61,6 +61,8 @@ class Partition:
     overlap_gather: bool
     #: What NCCL sees, where it chooses; None: rings.
     nccl: Setup | None = None
+    #: Rings at once.
+    rings: int = 1
 
 
 def compile_partitioned(job: Job, name: str, buckets: Sequence[Bucket], partition: Partition) -> Plan:
@@ -77,7 +79,7 @@ class PartitionedPlan:
         cluster = job.cluster
         self.ranks = [self.builder.rank(Role.WORKER, cluster.worker_host(worker)) for worker in range(cluster.workers)]
         self.collectives = Collectives(self.builder, job)
-        self.ways = None if partition.nccl is None else SizedWays(partition.nccl, self.collectives.hosts.tolist())
+        self.ways = ways_of_all(self.collectives.hosts.tolist(), partition.nccl, partition.rings)
         self._rings: dict[Combine | None, Schedule] = {}
         self._expect()
         self.passes = [add_passes(self.builder, job, rank) for rank in self.ranks]

@@ -44,12 +44,12 @@ from gradwire.workloads.engines.parallel.group_collectives import (
     Collectives,
     GroupExchange,
     PlannedCollective,
-    SizedWays,
     allgathers,
     allreduces_of_shares,
     owner,
     reduce_scatters,
     shards_in_pieces,
+    ways_of_all,
 )
 from gradwire.workloads.engines.transfer_counts import ops_of_transfers
 from gradwire.workloads.engines.worker import add_passes, ops_of_passes
@@ -91,6 +91,8 @@ class Sharding:
     algorithm: Algorithm = "ring"
     #: The machines as NCCL sees them, if it chooses.
     nccl: Setup | None = None
+    #: Rings at once, of one group of all workers by ring.
+    rings: int = 1
 
 
 def units_of(profile: Profile) -> list[Unit]:
@@ -129,8 +131,8 @@ class ShardedPlan:
         self.collectives = Collectives(self.builder, job, switches, sets=len(self.groups) + 1)
         machines = self.collectives.hosts.tolist()
         self.way = GroupExchange(sharding.algorithm, machines, switches)
-        self.ways = None if sharding.nccl is None else SizedWays(sharding.nccl, machines)
-        if self.ways is not None and len(self.groups) > 1:
+        self.ways = ways_of_all(machines, sharding.nccl, sharding.rings if len(self.groups) == 1 else 1)
+        if sharding.nccl is not None and len(self.groups) > 1:
             raise InputFault(
                 f"strategy.options.shard = {sharding.group}: '{NCCL}' is for one group of all workers; leave it out, or take 'ring'"
             )
