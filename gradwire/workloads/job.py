@@ -106,6 +106,8 @@ class Costs:
     #: A worker's time for each slice that it merges into a tensor before the layer's forward pass; for strategies that
     #: slice TensorFlow's shards.
     merge_s: float = 0.0
+    #: Time that a call of a collective takes before its first message; None: NCCL's, for a GPU that it knows.
+    call_latency_s: float | None = None
     #: Speed at which a worker computes while it sends, as a share of its speed otherwise.
     speed_while_communicating: float = 1.0
 
@@ -139,6 +141,8 @@ class Job:
     stands_for: Cluster | None = None
     #: Factor of each worker on the times of `compute`; empty: 1 for all.
     relative_times: tuple[float, ...] = ()
+    #: The GPU, by the name that NCCL's tables have here, whose calls take what these say; None: another.
+    gpu: str | None = None
     #: A recorded workload in place of the profile's, for the strategy that replays it.
     trace: Workload | None = None
 

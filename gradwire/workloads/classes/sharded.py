@@ -23,6 +23,7 @@ from gradwire.workloads.classes.folding import (
 from gradwire.workloads.classes.pairs import add_pairs, steps_of_half
 from gradwire.workloads.classes.rings_by_nic import RingsByNic
 from gradwire.workloads.engines.allreduce_buckets import Bucket
+from gradwire.workloads.engines.call_costs import CallCosts
 from gradwire.workloads.engines.collectives.schedule import Schedule, schedule_of
 from gradwire.workloads.engines.parallel.group_collectives import RING
 from gradwire.workloads.engines.parallel.partitioned import Partition, PartitionedPlan
@@ -64,8 +65,9 @@ class _ShardedClasses(ShardedPlan):
         """Builds the plan and its classes."""
         empty, rings = _without_rows(self._folding), _rings(self.builder, self._whole, self._folding)
         classes = range(self._folding.neighbours)
-        gathers = [self.collectives.add(unit.layers[0], empty) for unit, _ in self.uses]
-        scatters = [self.collectives.add(unit.layers[0], empty) for unit in self.yields]
+        self.shards, self.calls = self._whole.cluster.workers, CallCosts(self._whole, self.sharding.algorithm)
+        gathers = [self._call(unit, Combine.COPY, empty) for unit, _ in self.uses]
+        scatters = [self._call(unit, Combine.ADD, empty) for unit in self.yields]
         self._wait_for_gathers(gathers)
         self._wait_for_backward(scatters)
         kinds = (
@@ -109,8 +111,9 @@ class _PartitionedClasses(PartitionedPlan):
         """Builds the plan and its classes."""
         empty, rings = _without_rows(self._folding), _rings(self.builder, self._whole, self._folding)
         classes = range(self._folding.neighbours)
-        sums = [self.collectives.add(bucket.ready_layer, empty) for bucket in self.buckets]
-        gathers = [self.collectives.add(bucket.ready_layer, empty) for bucket in reversed(self.buckets)]
+        self.workers, self.calls = self._whole.cluster.workers, CallCosts(self._whole, RING)
+        sums = [self._call(bucket, self.summing, empty) for bucket in self.buckets]
+        gathers = [self._call(bucket, Combine.COPY, empty) for bucket in reversed(self.buckets)]
         self._wait(sums, gathers)
         way = RingsByNic(rings, classes, self._rings_at_once)
         summing = (Combine.ADD,) if self.partition.scatter else (Combine.ADD, Combine.COPY)

@@ -20,6 +20,7 @@ model whose parameters are of 16 bits themselves puts twice as many into a bucke
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pydantic import Field
 
@@ -31,11 +32,14 @@ from gradwire.workloads.classes.ring_sequences import ring_sequence
 from gradwire.workloads.classes.rings_by_nic import ring_classes
 from gradwire.workloads.engines.allreduce_buckets import Bucket, allreduce_load, backward_order, cap_filled, fused
 from gradwire.workloads.engines.allreduce_plan import (
+    BYTES_ON_WIRE,
     AllreduceOptions,
     AnyAlgorithm,
     compile_by_algorithm,
 )
+from gradwire.workloads.engines.call_costs import CallCosts
 from gradwire.workloads.engines.collectives.choice import IN_NETWORK
+from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.options import NcclKeys, setup_of
 from gradwire.workloads.engines.ring_channels import RingCount, rings_of
 from gradwire.workloads.fields import SizeBytes
@@ -68,7 +72,10 @@ class DdpOptions(AllreduceOptions, NcclKeys):
 def ddp_buckets(job: Job, options: DdpOptions) -> list[Bucket]:
     """The buckets in the order in which they are reduced."""
     first, rest = options.first_bucket_cap / BYTES_PER_PARAMETER, options.bucket_cap / BYTES_PER_PARAMETER
-    return [fused(group) for group in cap_filled(backward_order(job), first, rest)]
+    calls = CallCosts(job, options.algorithm)
+    buckets = [fused(group) for group in cap_filled(backward_order(job), first, rest)]
+    width = BYTES_ON_WIRE[options.wire]
+    return [replace(bucket, call_s=calls.seconds(Collective.ALL_REDUCE, bucket.values * width)) for bucket in buckets]
 
 
 def _compile(job: Job, options: DdpOptions) -> Mapping[str, Plan]:

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from gradwire.datatypes.plan import Combine, Int64
+from gradwire.datatypes.plan import LATENCY_LANE, Combine, Int64
 from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.allreduce_transfers import (
@@ -164,9 +164,16 @@ class Collectives:
         self.share_hosts = cluster.workers_per_host > 1
         self._hosts_of_all = add_switches(builder, self.hosts, switches, sets)
 
-    def add(self, layer: int, schedule: Schedule) -> PlannedCollective:
-        """The beginning and the end of one; its messages are added by `transfer`, when its chunks are known."""
-        started, done = add_gates(self.builder, [0.0, 0.0], len(self.ranks), GATE_LANE)
+    def add(self, layer: int, schedule: Schedule, latency_s: float = 0.0, stream: int = 0) -> PlannedCollective:
+        """The beginning and the end of one; its messages are added by `transfer`, when its chunks are known.
+
+        latency_s: time that the call takes before its first message. stream: calls of one follow one another.
+        """
+        if not latency_s:
+            started, done = add_gates(self.builder, [0.0, 0.0], len(self.ranks), GATE_LANE)
+        else:
+            (started,) = add_gates(self.builder, [latency_s], len(self.ranks), LATENCY_LANE + stream)
+            (done,) = add_gates(self.builder, [0.0], len(self.ranks), GATE_LANE)
         self.builder.depend_columns(done, started)
         return PlannedCollective(layer, schedule, started, done)
 
