@@ -17,6 +17,7 @@ from gradwire.runs.compiling.many_points import cores
 from gradwire.runs.expected_cost import announcement, warnings
 from gradwire.runs.free_and_assumed import free_and_assumed
 from gradwire.runs.launch.place import refuse_unusable_file, writing
+from gradwire.runs.memory_fit import memory_warnings
 from gradwire.runs.planned import PlannedRun, planning, virtual_clock
 from gradwire.runs.planned_programs import plan_programs
 from gradwire.runs.stored.run_folder import RUNS
@@ -95,8 +96,8 @@ def estimate(scenario: Scenario, jobs: int | None, send_ends: str | None, out: P
     check_send_ends(send_ends)
     if out:
         refuse_unusable_file(out)
-    warnings = without_effect(scenario.points)
-    for warning in warnings:
+    said = [*without_effect(scenario.points), *memory_warnings(scenario.points)]
+    for warning in said:
         terminal.screen().warn(warning)
     begun_s = time.perf_counter()
     of = f"{len(scenario.points)} point{'s' if len(scenario.points) > 1 else ''}"
@@ -115,7 +116,7 @@ def estimate(scenario: Scenario, jobs: int | None, send_ends: str | None, out: P
             out.parent.mkdir(parents=True, exist_ok=True)
             write_estimates_csv(out, estimates)
     if as_json:
-        print(json.dumps(estimates_json(estimates, took_s, warnings, last_line), indent=1))
+        print(json.dumps(estimates_json(estimates, took_s, said, last_line), indent=1))
         return
     terminal.show(estimates_table(scenario.title, estimates, took_s, last_line))
     if out:

@@ -30,7 +30,7 @@ from gradwire.workloads.engines.parallel.group_collectives import Algorithm
 from gradwire.workloads.engines.parallel.sharded import Sharding, compile_sharded
 from gradwire.workloads.engines.ring_channels import RingCount, rings_of
 from gradwire.workloads.job import Job
-from gradwire.workloads.strategy import STATE_BYTES, Strategy
+from gradwire.workloads.strategy import ADAM_BYTES, Strategy
 
 
 class FsdpOptions(NcclKeys):
@@ -87,7 +87,7 @@ STRATEGIES = (
         options=FsdpOptions,
         compile=_compile,
         by_class=_by_class,
-        state_bytes=lambda cluster, options: STATE_BYTES / (options.shard or cluster.workers),
+        state_bytes=lambda cluster, options: ADAM_BYTES / (options.shard or cluster.workers),
         aggregators=lambda options: options.algorithm == IN_NETWORK,
         needs_servers=False,
     ),

@@ -103,7 +103,7 @@ STRATEGIES = (
         options=Zero1Options,
         compile=partial(_compile, "zero1"),
         by_class=partial(_by_class, "zero1"),
-        state_bytes=lambda cluster, _: 8 + 4 / cluster.workers,
+        state_bytes=lambda cluster, _: 4 + 12 / cluster.workers,
         needs_servers=False,
     ),
     Strategy(
@@ -116,7 +116,7 @@ STRATEGIES = (
         options=Zero2Options,
         compile=partial(_compile, "zero2"),
         by_class=partial(_by_class, "zero2"),
-        state_bytes=lambda cluster, _: 4 + 8 / cluster.workers,
+        state_bytes=lambda cluster, _: 2 + 14 / cluster.workers,
         needs_servers=False,
     ),
 )
