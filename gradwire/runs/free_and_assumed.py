@@ -15,9 +15,12 @@ from gradwire.workloads.engines.call_costs import CallCosts
 from gradwire.workloads.engines.nccl.options import DEFAULT_VERSION, NCCL, NcclKeys
 from gradwire.workloads.engines.parallel.group_collectives import RING
 from gradwire.workloads.job import Job
+from gradwire.workloads.strategies.megatron import MegatronOptions
 from gradwire.workloads.strategy import Options
 from gradwire.workloads.units import byte_rate_text
 
+SINGLE_RINGS = ("ring", "layer-allreduce", "lazy-allreduce", "horovod")
+"""Strategies of papers with one ring around all workers."""
 HAVE_CALLS = ("ddp", "fsdp", "zero1", "zero2")
 """Strategies whose calls have a latency of their own (workloads/engines/call_costs.py)."""
 
@@ -85,5 +88,13 @@ def _assumed(job: Job, options: Options, strategy: str, point: Point) -> Iterato
             yield f"{cluster.rings} rings, one for each NIC of a machine (channels)"
         else:
             yield f"one ring for each group of {getattr(options, 'shard', None)} (shard)"
+    if cluster.rings > 1 and (strategy in SINGLE_RINGS or _has_wide_groups(job, options)):
+        yield "one ring for each group, which leaves a machine by one of its NICs"
     if job.compute_s and not point.section.model.layers:
         yield f"computation of {job.compute_s:.4g} s ({job.compute.source})"
+
+
+def _has_wide_groups(job: Job, options: Options) -> bool:
+    """Returns whether several replicas of a division, which sum gradients by ring, are on one machine."""
+    is_ring = isinstance(options, MegatronOptions) and options.algorithm == RING
+    return is_ring and getattr(options, "tensor", 1) < job.cluster.workers_per_host
