@@ -44,6 +44,7 @@ def list_rows(answer: FoundDivisions) -> list[dict[str, Any]]:
             "exposed_communication_s": division.exposed_s,
             "bubble_s": division.bubble_s,
             "compute_s": division.candidate.least(1.0).compute_s,
+            "divides_gradients": division.candidate.memory.divides_gradients,
             "memory_bytes": division.candidate.memory.total_bytes,
             "states_bytes": division.candidate.memory.states_bytes,
             "activations_bytes": division.candidate.memory.activations_bytes,
@@ -89,7 +90,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         "–" if row["mfu"] is None else f"{100 * row['mfu']:.1f}",
         f"{100 * row['exposed_communication_s'] / time_s:.1f}",
         f"{100 * row['bubble_s'] / time_s:.1f}",
-        f"{row['memory_bytes'] / 1e9:.0f}",
+        f"{row['memory_bytes'] / 1e9:.0f}{' (divided)' if row['divides_gradients'] else ''}",
         f"{row['half_rate_time_s']:.4g} ({row['half_rate_place']}.)",
         f"{row['double_rate_time_s']:.4g} ({row['double_rate_place']}.)",
     )
@@ -108,6 +109,11 @@ def _searched(answer: FoundDivisions) -> str:
         f"estimated, and {pruned:,} were not: the least time that computation, pipeline and bytes permit them is not below "
         f"that of the {min(BEST, len(answer.estimated))} fastest. It is a lower bound and not an estimate."
     )
+    if any(each.candidate.memory.divides_gradients for each in answer.best):
+        text += (
+            " Divisions whose memory is marked fit if replicas divide gradients too, as Llama 3 was trained; their times are "
+            "without the reduce-scatters of single microbatches that this may take."
+        )
     if answer.refused:
         text += f" {len(answer.refused)} could not be estimated: {'; '.join(dict.fromkeys(answer.refused.values()))}."
     return text

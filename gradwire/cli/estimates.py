@@ -17,8 +17,11 @@ from gradwire.runs.estimation import MODEL_NOT_RUN, RESULT_COLUMNS, PointEstimat
 OF_JOBS = " x alone: over the job's time with the network for itself."
 
 
-def estimates_table(title: str, estimates: Sequence[PointEstimate], took_s: float) -> TextTable:
-    """One row per point, and below it that none of this was run."""
+def estimates_table(title: str, estimates: Sequence[PointEstimate], took_s: float, last_line: str = "") -> TextTable:
+    """One row per point, and below it that none of this was run.
+
+    last_line: that of `free_and_assumed`.
+    """
     keys = _varied(estimates)
     of_jobs = any(point.alone_time_s is not None for point in estimates)
     headers = (*keys, "time (s)", "bound (s)", "x bound", *(("x alone",) if of_jobs else ()), "ms", "bound by")
@@ -41,6 +44,7 @@ def estimates_table(title: str, estimates: Sequence[PointEstimate], took_s: floa
         foot += f" {which} did not repeat: means over many iterations are shown."
     foot += "".join(f" Not in them: {text}." for text in dict.fromkeys(point.left_out for point in estimates) if text)
     foot += _not_ranked(estimates, keys)
+    foot += f"\n{last_line}" if last_line else ""
     return TextTable(
         title, headers, rows, len(keys), ("",) * len(rows), foot, ("ms", "bound (s)", "bound by", "x alone")
     )
@@ -67,11 +71,14 @@ def _varied(estimates: Sequence[PointEstimate]) -> list[str]:
     return [key for key in keys if len({point.parameters.get(key) for point in estimates}) > 1] or keys
 
 
-def estimates_json(estimates: Sequence[PointEstimate], took_s: float, warnings: Sequence[str] = ()) -> dict[str, Any]:
-    """Estimates as JSON. warnings: those of `without_effect`."""
+def estimates_json(
+    estimates: Sequence[PointEstimate], took_s: float, warnings: Sequence[str] = (), last_line: str = ""
+) -> dict[str, Any]:
+    """Estimates as JSON. warnings: those of `without_effect`; last_line: that of `free_and_assumed`."""
     return {
         "model": MODEL_NOT_RUN,
         "warnings": list(warnings),
+        "free_and_assumed": last_line,
         "took_s": took_s,
         "points": [{**_as_told(point), "x_bound": point.x_bound, "is_ranked": point.is_ranked} for point in estimates],
     }

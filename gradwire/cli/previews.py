@@ -15,7 +15,9 @@ from gradwire.files import replace_text, replacing
 from gradwire.network.fabric import Fabric
 from gradwire.runs.compiling.many_points import cores
 from gradwire.runs.expected_cost import announcement, warnings
+from gradwire.runs.free_and_assumed import free_and_assumed
 from gradwire.runs.launch.place import refuse_unusable_file, writing
+from gradwire.runs.memory_fit import memory_warnings
 from gradwire.runs.planned import PlannedRun, planning, virtual_clock
 from gradwire.runs.planned_programs import plan_programs
 from gradwire.runs.stored.run_folder import RUNS
@@ -49,6 +51,7 @@ def _list_plans(scenario: Scenario) -> None:
     for warning in warnings(runs):
         terminal.screen().warn(warning)
     terminal.console.print(announcement(runs, cores()), highlight=False)
+    terminal.console.print(free_and_assumed(scenario.points), highlight=False)
 
 
 def _list_programs(scenario: ProgramScenario) -> None:
@@ -93,8 +96,8 @@ def estimate(scenario: Scenario, jobs: int | None, send_ends: str | None, out: P
     check_send_ends(send_ends)
     if out:
         refuse_unusable_file(out)
-    warnings = without_effect(scenario.points)
-    for warning in warnings:
+    said = [*without_effect(scenario.points), *memory_warnings(scenario.points)]
+    for warning in said:
         terminal.screen().warn(warning)
     begun_s = time.perf_counter()
     of = f"{len(scenario.points)} point{'s' if len(scenario.points) > 1 else ''}"
@@ -107,13 +110,14 @@ def estimate(scenario: Scenario, jobs: int | None, send_ends: str | None, out: P
             before_forks=status.rest,
         )
     took_s = time.perf_counter() - begun_s
+    last_line = free_and_assumed(scenario.points)
     if out:
         with writing(out):
             out.parent.mkdir(parents=True, exist_ok=True)
             write_estimates_csv(out, estimates)
     if as_json:
-        print(json.dumps(estimates_json(estimates, took_s, warnings), indent=1))
+        print(json.dumps(estimates_json(estimates, took_s, said, last_line), indent=1))
         return
-    terminal.show(estimates_table(scenario.title, estimates, took_s))
+    terminal.show(estimates_table(scenario.title, estimates, took_s, last_line))
     if out:
         terminal.name_files({"rows": out})

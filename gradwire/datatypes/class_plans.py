@@ -113,6 +113,8 @@ class RingCall:
     ready_ns: Float64
     #: Bytes of each part, as many as ranks; larger ones come first, and those without bytes are not sent.
     part_bytes: Int64
+    #: Time that the call takes before its first message.
+    latency_ns: float = 0.0
 
 
 @dataclass(frozen=True)

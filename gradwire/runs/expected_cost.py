@@ -14,13 +14,11 @@ from pathlib import Path
 from gradwire.agents.connections import needs_python
 from gradwire.analysis.pause_report import buffer_circles, circle_foreseen
 from gradwire.network.wire.flows import connections_of
+from gradwire.runs.memory_fit import memory_warnings
 from gradwire.runs.planned import PlannedRun, too_coarse
 from gradwire.runs.planned_point import PlannedPoint
 from gradwire.runs.stored.spines import Spines
-from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.resolution.transport_fit import crowded_memory, path_bytes, small_windows
-from gradwire.workloads.called_strategy import state_bytes_of
-from gradwire.workloads.strategy import STATE_BYTES
 
 BOOT_S, HOST_S, LATER_HOST_S = 1.1, 0.01, 0.02
 """From the start of a machine to its first byte (benchmarks/performance/figures.json, `start_up`: with 8 hosts 0.76 s, with
@@ -133,7 +131,7 @@ def warnings(runs: Sequence[PlannedRun]) -> Iterator[str]:
             )
     yield from _of_windows(runs)
     yield from _of_circles(runs)
-    yield from dict.fromkeys(filter(None, map(_memory_warning, runs)))
+    yield from memory_warnings([run.point for run in runs])
 
 
 def _of_windows(runs: Sequence[PlannedRun]) -> Iterator[str]:
@@ -168,27 +166,3 @@ def _of_circles(runs: Sequence[PlannedRun]) -> Iterator[str]:
         for traffic_class, circle in circles.items():
             said.setdefault(circle_foreseen(f"the ways of class {traffic_class}", circle), []).append(run.label)
     yield from _by_label(said)
-
-
-def _memory_bytes(run: PlannedRun) -> float | None:
-    """Memory of a point's device, if it is known; where an iteration's time is given, the device may have any name."""
-    catalogue, device = run.point.resolved.catalogue, run.point.section.model.device
-    return catalogue.device(device).memory_bytes if device and device in catalogue.devices else None
-
-
-def _memory_warning(run: PlannedRun) -> str:
-    model = run.point.section.model
-    memory_bytes = _memory_bytes(run) if model.device and not model.layers else None
-    if memory_bytes is None:
-        return ""
-    whole = run.point.section.model_copy(update={"model": model.model_copy(update={"blocks": None})})
-    point = ResolvedPoint(whole)
-    kept_bytes = state_bytes_of(point.strategy, point.job.cluster, point.options)
-    needed_bytes = point.job.profile.parameters * kept_bytes
-    if needed_bytes <= memory_bytes:
-        return ""
-    whose = f"{model.name}: " if kept_bytes == STATE_BYTES else f"{model.name} by {point.strategy.name}: a worker's "
-    return (
-        f"{whose}weights, gradients and momentum take {needed_bytes / 1e9:.1f} GB in fp32, but {model.device} has "
-        f"{memory_bytes / 2**30:.0f} GiB: such a job does not run there as it is"
-    )

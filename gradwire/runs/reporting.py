@@ -44,6 +44,7 @@ from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
 from gradwire.runs.comparing.whole import ranking_of
 from gradwire.runs.compiling.part_of_job import PART_NOTE
+from gradwire.runs.free_and_assumed import free_and_assumed
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.point_machine import OUTPUT_FILE
 from gradwire.runs.stored.explanation import explain
@@ -152,6 +153,7 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path, ou
             *_agent_notes(points),
             *stop_notes(points),
             *_speed_notes(points),
+            *_last_line(points),
         ],
         ranking=ranking_of(scenario, runs, folder),
         partial=PARTIAL,
@@ -360,6 +362,11 @@ def _speed_notes(runs: Sequence[JudgedRun]) -> list[str]:
         if (speed := run.speed)
     ]
     return [tell_speed(speeds)] if speeds else []
+
+
+def _last_line(runs: Sequence[JudgedRun]) -> list[str]:
+    line = free_and_assumed([run.point for run in runs])
+    return [line] if line else []
 
 
 def _line_notes(runs: Sequence[JudgedRun]) -> list[str]:

@@ -64,6 +64,12 @@ class Cluster:
         """Machines that have workers."""
         return self.workers // self.workers_per_host
 
+    @property
+    def rings(self) -> int:
+        """Rings around all workers by which every NIC of a machine carries as much: one for each, as NCCL's channels
+        have it; one on a single machine."""
+        return self.nics_per_host if self.worker_hosts > 1 else 1
+
     def worker_host(self, worker: int) -> int:
         """Index of a worker's machine."""
         return worker // self.workers_per_host
@@ -100,6 +106,8 @@ class Costs:
     #: A worker's time for each slice that it merges into a tensor before the layer's forward pass; for strategies that
     #: slice TensorFlow's shards.
     merge_s: float = 0.0
+    #: Time that a call of a collective takes before its first message; None: NCCL's, for a GPU that it knows.
+    call_latency_s: float | None = None
     #: Speed at which a worker computes while it sends, as a share of its speed otherwise.
     speed_while_communicating: float = 1.0
 
@@ -133,6 +141,8 @@ class Job:
     stands_for: Cluster | None = None
     #: Factor of each worker on the times of `compute`; empty: 1 for all.
     relative_times: tuple[float, ...] = ()
+    #: The GPU, by the name that NCCL's tables have here, whose calls take what these say; None: another.
+    gpu: str | None = None
     #: A recorded workload in place of the profile's, for the strategy that replays it.
     trace: Workload | None = None
 

@@ -94,8 +94,10 @@ def no_aggregators(_: Any) -> bool:
 
 
 STATE_BYTES = 12
-"""Weights, gradients and momentum of a parameter in fp32: the least that training keeps. Adam keeps 16, and
-activations come on top."""
+"""Weights, gradients and momentum of a parameter in fp32: the least that training keeps."""
+ADAM_BYTES = 16
+"""The same with Adam's second moment; with mixed precision, weights and gradients in 16 bits and fp32 weights beside them, it is as much
+(Rajbhandari et al., ZeRO, SC 2020, section 3.1)."""
 
 
 def whole_state(_cluster: Cluster, _options: Any) -> float:

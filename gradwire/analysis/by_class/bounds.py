@@ -85,7 +85,7 @@ def _chained_ns(sequence: RingSequence, lines: RingLines) -> float:
         around = float(hops.sum() - hops.max())
         turns = 2 if len(sizes) == sequence.ranks else 1
         done_ns = max(
-            max(float(call.ready_ns.min()), done_ns) + turns * around,
-            max(float(call.ready_ns.max()), done_ns) + around,
+            max(float(call.ready_ns.min()), done_ns) + call.latency_ns + turns * around,
+            max(float(call.ready_ns.max()), done_ns) + call.latency_ns + around,
         )
     return max(done_ns, float(sequence.computed_ns.max()))

@@ -116,7 +116,7 @@ def ring_times(sequence: RingSequence, lines: RingLines, send_ends: SendEnds) ->
     for _ in range(_most_iterations(sequence, lines)):
         done_ns = begin_ns
         for call in sequence.calls:
-            started_ns = np.maximum(begin_ns + call.ready_ns, done_ns)
+            started_ns = np.maximum(begin_ns + call.ready_ns, done_ns) + call.latency_ns
             done_ns = _all_reduce(call, lines, ranks, started_ns, unsent_bytes)
         begin_ns = np.maximum(begin_ns + sequence.computed_ns, done_ns)
         ends_ns.append(float(begin_ns.max()))
@@ -163,7 +163,7 @@ def border_times(
     for _ in range(max(LEAST_ITERATIONS, min(MOST_FOLLOWED, fit))):
         done_ns, left, arrived = begin_ns, [], []
         for call in sequence.calls:
-            started_ns = np.maximum(begin_ns + call.ready_ns, done_ns)
+            started_ns = np.maximum(begin_ns + call.ready_ns, done_ns) + call.latency_ns
             log = np.zeros((2, steps))
             done_ns = _all_reduce(call, lines, ranks, started_ns, unsent_bytes, _Watched(sender, receiver, log))
             size = call.part_bytes[(sender - np.arange(steps)) % sequence.ranks]

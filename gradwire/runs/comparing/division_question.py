@@ -17,7 +17,6 @@ from gradwire.scenario.schema import PointSection
 from gradwire.workloads.divisions.choices import DivisionRequest, ModelShape
 from gradwire.workloads.models.catalogue import Catalogue
 from gradwire.workloads.models.resized import sample_tokens, with_tokens
-from gradwire.workloads.units import byte_rate_text
 
 RATE = "400gbit"
 """Rate of each NIC, one for each GPU: eight ConnectX-7 in a DGX H100 (data sheet)."""
@@ -81,18 +80,13 @@ class DivisionQuestion:
         return completed(document, self.settings, self._complete)
 
     def _complete(self, document: dict[str, Any], catalogue: Catalogue) -> None:
-        """Sets the length of samples, and the rate of the links inside a machine."""
+        """Sets the length of samples."""
         model = document["model"]
         if self.tokens is not None:
             changed = with_tokens(catalogue.model(model["name"]), self.tokens)
             table = tomllib.loads(model_text(model_file(changed)))
             name = model["name"] = table.pop("name")
             document.setdefault("defined", {}).setdefault("models", {})[name] = table
-        if self.machine_gpus > 1 and model["device"] in catalogue.devices:
-            link = catalogue.device(model["device"]).link_bytes_per_s
-            if link is not None:
-                local = {"value": byte_rate_text(link), "source": f"link of {model['device']} (gradwire devices)"}
-                document.setdefault("costs", {}).setdefault("local_rate", local)
 
     @cached_property
     def section(self) -> PointSection:

@@ -164,6 +164,8 @@ def candidates(question: DivisionQuestion) -> tuple[list[Candidate], Counter[str
             sizes[shape] = sizes_of(job.profile, cuts[shape].stages, question.sample_tokens)
         memory = memory_of(choice, sizes[shape], question.sample_tokens)
         if memory.total_bytes > limit_bytes:
+            memory = memory_of(choice, sizes[shape], question.sample_tokens, divides_gradients=True)
+        if memory.total_bytes > limit_bytes:
             left_out[MEMORY] += 1
             continue
         fitting.append(Candidate(choice, memory, job, cuts[shape], payload_bytes_per_s))

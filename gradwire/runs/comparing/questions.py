@@ -29,7 +29,7 @@ from gradwire.scenario.sections.defined import DefinedSection
 from gradwire.workloads.models.catalogue import Catalogue
 from gradwire.workloads.models.resized import block_count
 from gradwire.workloads.trace_replay.recorded_job import trace_of
-from gradwire.workloads.units import byte_rate_text, rate_text
+from gradwire.workloads.units import rate_text
 
 GIVEN = "given"
 """Name of the device where the iteration time is given."""
@@ -163,18 +163,12 @@ class ParallelQuestion:
         return divided(self.parallel, names)
 
     def _of_large_models(self, document: dict[str, Any], catalogue: Catalogue) -> None:
-        """Sets the values that the question leaves open: the number of blocks that stand for all, and the rate of the
-        links inside a machine."""
+        """Sets the value that the question leaves open: the number of blocks that stand for all."""
         model = document["model"]
         profile = catalogue.model(model["name"])
         blocks = kept_blocks(self.parallel, block_count(profile))
         if blocks is not None:
             model.setdefault("blocks", blocks)
-        if document["cluster"]["workers_per_host"] > 1 and model["device"] in catalogue.devices:
-            link = catalogue.device(model["device"]).link_bytes_per_s
-            if link is not None:
-                local = {"value": byte_rate_text(link), "source": f"link of {model['device']} (gradwire devices)"}
-                document.setdefault("costs", {}).setdefault("local_rate", local)
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ from gradwire.workloads.job import Cluster
 from gradwire.workloads.plan_size import TooManyOps
 
 LEAST_WORKERS = 64
-"""Jobs of so many workers or more are estimated by class where they have classes. Below that, whole plans take
-milliseconds."""
+"""Jobs of so many workers or more are estimated by class where they have classes, and all on machines of several NICs, where each
+collective is as many rings. Other whole plans take milliseconds below that."""
 MOST_NEIGHBOURS = 1024
 """Classes that are tried of a ring's neighbours, at most."""
 
@@ -90,7 +90,7 @@ def by_class(point: ResolvedPoint, least_workers: int | None = None) -> ByClass 
 def _classes_if_any(point: ResolvedPoint, least_workers: int) -> ByClass | NotByClass | None:
     """Like `by_class`, and why a job has none where that was asked."""
     workers = point.job.cluster.workers
-    if workers < least_workers:
+    if workers < least_workers and point.job.cluster.nics_per_host == 1:
         return None
     try:
         return classes_of(point)

@@ -50,7 +50,7 @@ def fewest_copies_of(point: ResolvedPoint) -> int:
 
 
 def _in_steps(point: ResolvedPoint) -> tuple[ByClass, ClassPlan]:
-    """The classes of a job, and their plan with rings step by step."""
+    """The classes of a job, and their plan with rings step by step, where these have steps."""
     try:
         found = classes_of(point)
     except NotByClass as reason:
@@ -66,7 +66,11 @@ def _in_steps(point: ResolvedPoint) -> tuple[ByClass, ClassPlan]:
         )
     compile_classes = point.strategy.by_class
     assert compile_classes is not None
-    classes = compile_classes(point.job, point.options, replace(found.folding, undelayed=False))
+    try:
+        classes = compile_classes(point.job, point.options, replace(found.folding, undelayed=False))
+    except NotByClass:
+        # Several rings at once have no steps by class: what a rank sends in all steps of a ring is one message.
+        return found, found.job
     assert isinstance(classes, ClassPlan)
     check_classes(classes)
     return found, classes

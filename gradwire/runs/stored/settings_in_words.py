@@ -41,7 +41,12 @@ COST_UNITS = {
     SourcedShare: "of full speed",
 }
 """Units of a scenario's costs by their types."""
-NO_COST = {"compute_variation": "none: all workers take equally long", "message_latency": "0 s"}
+NO_COST = {
+    "compute_variation": "none: all workers take equally long",
+    "message_latency": "0 s",
+    "call_latency": "the device's, or free",
+    "local_rate": "the device's, or free",
+}
 """Meanings of costs that are left out, where it is not that they are free."""
 OPTIONS = "strategy.options."
 SOCKETS = ("transport.buffer", "transport.send_ends", "transport.unsent")

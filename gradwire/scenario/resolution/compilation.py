@@ -16,7 +16,7 @@ from gradwire.network.fabric import Fabric
 from gradwire.reading_budget import reading_budget
 from gradwire.scenario.definitions.conversion import catalogue_of, made_up, made_up_times
 from gradwire.scenario.explanations import validated_options
-from gradwire.scenario.resolution.costs import cost_defects, costs_of, drawn_times
+from gradwire.scenario.resolution.costs import cost_defects, costs_of, drawn_times, gpu_of
 from gradwire.scenario.resolution.job_placement import hosts_needed, placed, refuse_thousands
 from gradwire.scenario.resolution.networks import fabric_of, refuse_rdma, refuse_sprayed
 from gradwire.scenario.resolution.part_place import part_defects
@@ -351,10 +351,17 @@ def _job(section: PointSection, catalogue: Catalogue, *, needs_servers: bool) ->
         cluster=_cluster(section.cluster, needs_servers=needs_servers),
         batch=wanted.batch or profile.batch,
         seed=section.run.seed,
-        costs=costs_of(section.costs),
+        costs=costs_of(section.costs, _link_bytes_per_s(wanted, catalogue)),
+        gpu=gpu_of(wanted.device),
         rate_bps=section.fabric.rate,
         relative_times=drawn_times(section),
     )
+
+
+def _link_bytes_per_s(wanted: ModelSection, catalogue: Catalogue) -> float | None:
+    if wanted.device is None or wanted.device not in catalogue.devices:
+        return None
+    return catalogue.device(wanted.device).link_bytes_per_s
 
 
 def _stands_for(section: ClusterSection) -> Cluster | None:

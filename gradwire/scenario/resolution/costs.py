@@ -9,14 +9,25 @@ from gradwire.scenario.schema import PointSection
 from gradwire.scenario.sections.costs import CostsSection
 from gradwire.workloads.job import Costs
 
+GPUS_OF_NCCL = {"v100": "v100", "a100": "a100", "h100": "h100", "h200": "h100", "b200": "b200"}
+"""Devices whose calls NCCL's tables know, and the GPU that stands for them there. An H200 has the processor of an H100."""
+KERNELS = "-kernels"
+"""Ending of devices that are the same GPU, timed by kind of layer."""
 
-def costs_of(section: CostsSection) -> Costs:
-    """Costs of a scenario; those that it leaves out are free."""
+
+def gpu_of(device: str | None) -> str | None:
+    """Returns the GPU that NCCL's tables have for a device; None for one that they do not have."""
+    return GPUS_OF_NCCL.get((device or "").removesuffix(KERNELS))
+
+
+def costs_of(section: CostsSection, link_bytes_per_s: float | None = None) -> Costs:
+    """Costs of a scenario; those that it leaves out are free, but for the rate inside a machine, where the device has one."""
     free = float("inf")
     return Costs(
         aggregation_bytes_per_s=section.aggregation_rate.value if section.aggregation_rate else free,
         message_latency_s=section.message_latency.value if section.message_latency else 0.0,
-        local_bytes_per_s=section.local_rate.value if section.local_rate else free,
+        local_bytes_per_s=section.local_rate.value if section.local_rate else link_bytes_per_s or free,
+        call_latency_s=section.call_latency.value if section.call_latency else None,
         local_latency_s=section.local_latency.value if section.local_latency else None,
         copy_bytes_per_s=section.copy_rate.value if section.copy_rate else free,
         merge_s=section.slice_merge.value if section.slice_merge else 0.0,

@@ -47,15 +47,20 @@ class SourcedShare(Section):
 class CostsSection(Section):
     """Costs other than those of network and GPU. Each needs its source.
 
-    A cost that is left out is free; without `compute_variation`, all workers take equally long.
+    A cost that is left out is free, but for `call_latency` and `local_rate`, which a device may know; without
+    `compute_variation`, all workers take equally long. The last line of each table of results names what was free.
     """
 
+    call_latency: SourcedDuration | None = None
+    """Time that each call of a collective takes before its first message: launching a kernel, and its hops' latencies together. Unset: for
+    `ddp`, `fsdp`, `zero1` and `zero2` on V100, A100, H100, H200 and B200 what NCCL's table has for the machines and the size, but with
+    algorithm "nccl", or where `message_latency` or `local_latency` is given, nothing. For other strategies it is left out."""
     aggregation_rate: SourcedRate | None = None
     """Rate at which one server adds gradients, while the network carries data."""
     message_latency: SourcedDuration | None = None
     """Software latency of every message before its first byte leaves."""
     local_rate: SourcedRate | None = None
-    """Rate of a host's own link between two of its GPUs."""
+    """Rate of a host's own link between two of its GPUs. Unset: that of `model.device` (`gradwire devices`), where it is known."""
     local_latency: SourcedDuration | None = None
     """Software latency of every message between two GPUs of one host; if it is left out, `message_latency` as for all others."""
     copy_rate: SourcedRate | None = None

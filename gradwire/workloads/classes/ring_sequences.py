@@ -35,7 +35,11 @@ def ring_sequence(job: Job, name: str, buckets: Sequence[Bucket], options: Allre
         host_of_rank=host_of_rank(cluster),
         nics_per_host=cluster.nics_per_host,
         calls=tuple(
-            RingCall(yielded[bucket.ready_layer], _part_bytes(bucket.values, cluster.workers, width))
+            RingCall(
+                yielded[bucket.ready_layer],
+                _part_bytes(bucket.values, cluster.workers, width),
+                float(round(bucket.call_s * 1e9)),
+            )
             for bucket in ready
         ),
         computed_ns=yielded[0],

@@ -21,7 +21,9 @@ from gradwire.workloads.classes.folding import (
     neighbours_folded,
 )
 from gradwire.workloads.classes.pairs import add_pairs, steps_of_half
+from gradwire.workloads.classes.rings_by_nic import RingsByNic
 from gradwire.workloads.engines.allreduce_buckets import Bucket
+from gradwire.workloads.engines.call_costs import CallCosts
 from gradwire.workloads.engines.collectives.schedule import Schedule, schedule_of
 from gradwire.workloads.engines.parallel.group_collectives import RING
 from gradwire.workloads.engines.parallel.partitioned import Partition, PartitionedPlan
@@ -52,7 +54,8 @@ def sharded_classes(job: Job, name: str, sharding: Sharding, folding: Folding) -
 
 class _ShardedClasses(ShardedPlan):
     def __init__(self, job: Job, name: str, sharding: Sharding, folding: Folding) -> None:
-        super().__init__(folded_job(job, folding.neighbours), name, sharding)
+        super().__init__(folded_job(job, folding.neighbours), name, replace(sharding, rings=1))
+        self._rings_at_once = sharding.rings
         self._whole, self._folding = job, folding
 
     def _expect(self) -> None:
@@ -62,8 +65,9 @@ class _ShardedClasses(ShardedPlan):
         """Builds the plan and its classes."""
         empty, rings = _without_rows(self._folding), _rings(self.builder, self._whole, self._folding)
         classes = range(self._folding.neighbours)
-        gathers = [self.collectives.add(unit.layers[0], empty) for unit, _ in self.uses]
-        scatters = [self.collectives.add(unit.layers[0], empty) for unit in self.yields]
+        self.shards, self.calls = self._whole.cluster.workers, CallCosts(self._whole, self.sharding.algorithm)
+        gathers = [self._call(unit, Combine.COPY, empty) for unit, _ in self.uses]
+        scatters = [self._call(unit, Combine.ADD, empty) for unit in self.yields]
         self._wait_for_gathers(gathers)
         self._wait_for_backward(scatters)
         kinds = (
@@ -71,15 +75,16 @@ class _ShardedClasses(ShardedPlan):
             (scatters, self.yields, Combine.ADD, self.sharding.gradient_bytes),
         )
         for collectives, units, combine, value_bytes in kinds:
-            queues = rings.queues(classes)
+            by_ring = self.sharding.algorithm == RING
+            way = RingsByNic(rings, classes, self._rings_at_once)
             for number, (collective, unit) in enumerate(zip(collectives, units, strict=True)):
                 size = -(-unit.values // self._whole.cluster.workers) * value_bytes
                 call = FoldedRingCall(number, collective.layer, collective.started, collective.done, (combine,), size)
-                if self.sharding.algorithm == RING:
-                    rings.add(classes, queues, call)
+                if by_ring:
+                    way.add(call)
                 else:
                     steps = steps_of_half(self._whole.cluster.workers, combine)
-                    add_pairs(rings, classes, np.repeat(queues[:, None], len(steps), axis=1), call, steps)
+                    add_pairs(rings, classes, np.repeat(way.between[:, None], len(steps), axis=1), call, steps)
         self._boundaries([*gathers[-1:], *scatters])
         return rings.folded(self.builder.build(self._whole.compute_s, self._whole.samples))
 
@@ -95,7 +100,8 @@ def partitioned_classes(
 
 class _PartitionedClasses(PartitionedPlan):
     def __init__(self, job: Job, name: str, buckets: Sequence[Bucket], partition: Partition, folding: Folding) -> None:
-        super().__init__(folded_job(job, folding.neighbours), name, buckets, partition)
+        super().__init__(folded_job(job, folding.neighbours), name, buckets, replace(partition, rings=1))
+        self._rings_at_once = partition.rings
         self._whole, self._folding = job, folding
 
     def _expect(self) -> None:
@@ -105,10 +111,11 @@ class _PartitionedClasses(PartitionedPlan):
         """Builds the plan and its classes."""
         empty, rings = _without_rows(self._folding), _rings(self.builder, self._whole, self._folding)
         classes = range(self._folding.neighbours)
-        sums = [self.collectives.add(bucket.ready_layer, empty) for bucket in self.buckets]
-        gathers = [self.collectives.add(bucket.ready_layer, empty) for bucket in reversed(self.buckets)]
+        self.workers, self.calls = self._whole.cluster.workers, CallCosts(self._whole, RING)
+        sums = [self._call(bucket, self.summing, empty) for bucket in self.buckets]
+        gathers = [self._call(bucket, Combine.COPY, empty) for bucket in reversed(self.buckets)]
         self._wait(sums, gathers)
-        queues = rings.queues(classes)
+        way = RingsByNic(rings, classes, self._rings_at_once)
         summing = (Combine.ADD,) if self.partition.scatter else (Combine.ADD, Combine.COPY)
         moves = [
             *(
@@ -122,10 +129,7 @@ class _PartitionedClasses(PartitionedPlan):
         ]
         for number, (collective, bucket, combines, value_bytes) in enumerate(moves):
             size = -(-bucket.values // self._whole.cluster.workers) * value_bytes
-            rings.add(
-                classes,
-                queues,
-                FoldedRingCall(number, collective.layer, collective.started, collective.done, combines, size),
-            )
+            call = FoldedRingCall(number, collective.layer, collective.started, collective.done, combines, size)
+            way.add(call)
         self._boundaries(gathers)
         return rings.folded(self.builder.build(self._whole.compute_s, self._whole.samples))

@@ -32,6 +32,10 @@ from gradwire.workloads.models.profile import Layer, LayerKind, Profile
 
 PARAMETER_BYTES, GRADIENT_BYTES, OPTIMIZER_BYTES = 2, 4, 12
 ACTIVATION_BYTES, LOGIT_BYTES = 2, 4
+FRAGMENTS = 0.0
+"""Share of what is needed that fragments take on top. Nobody prints one that holds for all: PyTorch's allocator grows its segments where
+they end (`expandable_segments`, https://pytorch.org/docs/stable/notes/cuda.html), and the published runs that
+tests/unit/workloads/divisions/test_published_memory.py holds this account to leave room for a few per cent at most."""
 KEEPS_OUTPUT = ("/qkv", "/query_up", "/kv_up", "/up")
 """Products whose outputs are kept as well: attention and non-linearities need them."""
 
@@ -70,13 +74,25 @@ def _experts_bytes(layer: Layer, tokens: int) -> float:
 class Memory:
     """Bytes of a GPU at its fullest."""
 
-    states_bytes: float
+    weights_bytes: float
+    gradients_bytes: float
+    optimizer_bytes: float
     activations_bytes: float
+    #: What a strategy gathers or sums beside them.
+    buffers_bytes: float = 0.0
+    #: Whether replicas divide gradients; otherwise each has those of all its parameters.
+    divides_gradients: bool = False
+
+    @property
+    def states_bytes(self) -> float:
+        """Returns the bytes of weights, gradients and the optimizer's states."""
+        return self.weights_bytes + self.gradients_bytes + self.optimizer_bytes
 
     @property
     def total_bytes(self) -> float:
-        """Returns the bytes of states and activations together."""
-        return self.states_bytes + self.activations_bytes
+        """Returns all bytes, with what fragments take of them (`FRAGMENTS`)."""
+        needed = self.states_bytes + self.activations_bytes + self.buffers_bytes
+        return needed * (1 + FRAGMENTS)
 
 
 @dataclass(frozen=True)
@@ -111,22 +127,39 @@ def sizes_of(profile: Profile, pieces: Sequence[Sequence[LayerSegment]], tokens:
     return found
 
 
-def memory_of(choice: DivisionChoice, sizes: Sequence[PieceSizes], tokens: int) -> Memory:
-    """Memory of the stage that needs most. sizes: of the model's pieces; tokens: of a sample."""
+def memory_of(
+    choice: DivisionChoice,
+    sizes: Sequence[PieceSizes],
+    tokens: int,
+    *,
+    divides_optimizer: bool = True,
+    divides_gradients: bool = False,
+) -> Memory:
+    """Memory of the stage that needs most. sizes: of the model's pieces; tokens: of a sample.
+
+    divides_gradients: among replicas, as Llama 3 was trained ("shards optimizer states and gradients", The Llama 3 Herd of Models,
+    2024, section 3.3.2).
+    """
     shared = choice.tensor * choice.context
-    plain_bytes, expert_bytes = (
-        (PARAMETER_BYTES + GRADIENT_BYTES + OPTIMIZER_BYTES / holders) / choice.tensor
-        for holders in (choice.holders, choice.expert_holders)
-    )
     stages: list[Memory] = []
     for stage in range(choice.pipeline):
         of_stage = sizes[stage :: choice.pipeline]
-        states_bytes = sum(piece.values for piece in of_stage) * plain_bytes
-        states_bytes += sum(piece.expert_values for piece in of_stage) / choice.experts * expert_bytes
+        plain = sum(piece.values for piece in of_stage) / choice.tensor
+        experts = sum(piece.expert_values for piece in of_stage) / choice.experts / choice.tensor
+        divided = plain / choice.holders + experts / choice.expert_holders
+        whole = plain + experts
         flights = in_flight(choice.pipeline, stage, choice.microbatches, choice.chunks)
         most = float((flights @ np.array([piece.kept_bytes[choice.recompute] for piece in of_stage])).max())
         again = max(piece.again_bytes[choice.recompute] for piece in of_stage)
-        stages.append(Memory(states_bytes, (most + again) * tokens * choice.samples / shared))
+        stages.append(
+            Memory(
+                weights_bytes=whole * PARAMETER_BYTES,
+                gradients_bytes=(divided if divides_gradients else whole) * GRADIENT_BYTES,
+                optimizer_bytes=(divided if divides_optimizer else whole) * OPTIMIZER_BYTES,
+                activations_bytes=(most + again) * tokens * choice.samples / shared,
+                divides_gradients=divides_gradients,
+            )
+        )
     return max(stages, key=lambda each: each.total_bytes)
 
 

@@ -46,6 +46,8 @@ class Bucket:
     copy_in_s: float = 0.0
     #: Time to bring them back.
     copy_out_s: float = 0.0
+    #: Latency of the call that reduces it.
+    call_s: float = 0.0
     #: A delay that it waits for as well.
     hold: Hold | None = None
     #: Whether it is reduced after all others, for the next backward pass (CSC's norms).

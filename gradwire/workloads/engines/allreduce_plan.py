@@ -126,7 +126,7 @@ class AllreducePlan:
         hosts = np.array([cluster.worker_host(rank) for rank in self.ranks], np.int64)
         self.hosts = add_switches(self.builder, hosts, switches)
         self.passes = self._passes()
-        self.started = self._gates([bucket.copy_in_s for bucket in buckets], COPY_LANE)
+        self.started = self._gates([bucket.copy_in_s + bucket.call_s for bucket in buckets], COPY_LANE)
         self.done = self._gates([bucket.copy_out_s for bucket in buckets], COPY_LANE)
 
     def _passes(self) -> list[Passes]:

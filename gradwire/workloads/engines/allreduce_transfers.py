@@ -182,7 +182,8 @@ class BucketTransfers:
         src, dst = self.src, self.dst
         lead, led_by = self._leads()
         latency_s = np.where(self._overlaps, 0.0, self._latency_s)
-        inside_bytes_per_s = costs.local_bytes_per_s if schedule.hops is None else schedule.hops.inside_bytes_per_s
+        shared_bytes_per_s = costs.local_bytes_per_s / schedule.rings
+        inside_bytes_per_s = shared_bytes_per_s if schedule.hops is None else schedule.hops.inside_bytes_per_s
         link_s = np.where(self.inside, self.size / inside_bytes_per_s, 0.0)
         tokens = schedule.combine[row] == Combine.CONTROL
         of_bucket = 0 if self.buckets.traffic_class is None else self.buckets.traffic_class[self.bucket]

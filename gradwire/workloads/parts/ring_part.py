@@ -79,7 +79,7 @@ class _RingPart:
         done: Int64 | None = None
         first_started: Int64 | None = None
         for number, call in enumerate(self.sequence.calls):
-            started = self._gates()
+            started = self._gates(call.latency_ns)
             builder.depend_columns(started, ends[number])
             if done is None:
                 first_started = started
@@ -156,10 +156,11 @@ class _RingPart:
         self._depend(done, to_ranks[-1])
         return done
 
-    def _gates(self) -> Int64:
-        """A point in time at each rank, on a stream that does not compute."""
+    def _gates(self, duration_ns: float = 0.0) -> Int64:
+        """A point in time at each rank, or so much of it, on a stream that does not compute."""
         ranks = np.arange(len(self.members))
-        return np.array(self.builder.add_columns(OpKind.COMPUTE, len(ranks), rank=ranks, lane=COPY_LANE), np.int64)
+        columns: dict[str, Columns] = {"rank": ranks, "duration_ns": int(duration_ns), "lane": COPY_LANE}
+        return np.array(self.builder.add_columns(OpKind.COMPUTE, len(ranks), **columns), np.int64)
 
     def _depend(self, ops: Int64, on: Int64) -> None:
         """Makes each op of a table wait for that at the same place, where both are there."""

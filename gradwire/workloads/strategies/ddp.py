@@ -20,23 +20,28 @@ model whose parameters are of 16 bits themselves puts twice as many into a bucke
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pydantic import Field
 
 from gradwire.datatypes.class_plans import ClassPlan, Folding, NotByClass, RingSequence
 from gradwire.datatypes.plan import Plan
-from gradwire.faults import InputFault
 from gradwire.workloads.classes.mirrored import DOUBLE_TREE, double_tree_classes
 from gradwire.workloads.classes.pairs import paired_classes
 from gradwire.workloads.classes.ring_sequences import ring_sequence
+from gradwire.workloads.classes.rings_by_nic import ring_classes
 from gradwire.workloads.engines.allreduce_buckets import Bucket, allreduce_load, backward_order, cap_filled, fused
 from gradwire.workloads.engines.allreduce_plan import (
+    BYTES_ON_WIRE,
     AllreduceOptions,
     AnyAlgorithm,
     compile_by_algorithm,
 )
-from gradwire.workloads.engines.collectives.choice import AUTO, IN_NETWORK
+from gradwire.workloads.engines.call_costs import CallCosts
+from gradwire.workloads.engines.collectives.choice import IN_NETWORK
+from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.options import NcclKeys, setup_of
+from gradwire.workloads.engines.ring_channels import RingCount, rings_of
 from gradwire.workloads.fields import SizeBytes
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from gradwire.workloads.stand_in import AllreduceLoad
@@ -54,8 +59,9 @@ class DdpOptions(AllreduceOptions, NcclKeys):
     algorithm: AnyAlgorithm = "ring"
     """Algorithm of the allreduces. NCCL has rings and double trees; "nccl" and "auto" take one for each bucket: as NCCL
     chooses, and as MPICH does (docs/collectives.md)."""
-    channels: int = Field(1, ge=1, le=64)
-    """Rings that each allreduce by "ring" is divided among, each over separate connections."""
+    channels: RingCount = None
+    """Rings that each allreduce by "ring" is divided among, each over separate connections. Unset: one for each NIC of a machine, as NCCL
+    has."""
     bucket_cap: SizeBytes = Field(CAP_BYTES, ge=1)
     """The gradient that brings a bucket to this size closes it (PyTorch's `bucket_cap_mb`)."""
     first_bucket_cap: SizeBytes = Field(FIRST_CAP_BYTES, ge=1)
@@ -66,30 +72,30 @@ class DdpOptions(AllreduceOptions, NcclKeys):
 def ddp_buckets(job: Job, options: DdpOptions) -> list[Bucket]:
     """The buckets in the order in which they are reduced."""
     first, rest = options.first_bucket_cap / BYTES_PER_PARAMETER, options.bucket_cap / BYTES_PER_PARAMETER
-    return [fused(group) for group in cap_filled(backward_order(job), first, rest)]
+    calls = CallCosts(job, options.algorithm)
+    buckets = [fused(group) for group in cap_filled(backward_order(job), first, rest)]
+    width = BYTES_ON_WIRE[options.wire]
+    return [replace(bucket, call_s=calls.seconds(Collective.ALL_REDUCE, bucket.values * width)) for bucket in buckets]
 
 
 def _compile(job: Job, options: DdpOptions) -> Mapping[str, Plan]:
-    if options.channels > 1 and options.algorithm not in ("ring", AUTO):
-        raise InputFault(
-            f"strategy.options.channels = {options.channels}: divides rings, and strategy.options.algorithm is "
-            f"'{options.algorithm}'; leave it out, or take 'ring'"
-        )
+    rings = rings_of(options.channels, options.algorithm, job.cluster)
     nccl = setup_of(job, options.nccl) if options.goes_by_nccl else None
     buckets = ddp_buckets(job, options)
-    return compile_by_algorithm(job, "ddp", buckets, options.algorithm, options, options.channels, nccl)
+    return compile_by_algorithm(job, "ddp", buckets, options.algorithm, options, rings, nccl)
 
 
 def _by_class(job: Job, options: DdpOptions, folding: Folding) -> RingSequence | ClassPlan:
     if options.algorithm in ("halving-doubling", "butterfly"):
         in_parts = options.algorithm == "halving-doubling"
         return paired_classes(job, "ddp", ddp_buckets(job, options), options, folding, in_parts=in_parts)
-    if options.algorithm == DOUBLE_TREE and options.channels == 1:
+    rings = rings_of(options.channels, options.algorithm, job.cluster)
+    if options.algorithm == DOUBLE_TREE and rings == 1:
         return double_tree_classes(job, "ddp", ddp_buckets(job, options), options, folding)
-    if options.algorithm != "ring" or options.channels > 1:
-        raise NotByClass(
-            f"strategy.options.algorithm is '{options.algorithm}' with {options.channels} channels, not one ring"
-        )
+    if options.algorithm != "ring":
+        raise NotByClass(f"strategy.options.algorithm is '{options.algorithm}', not 'ring'")
+    if rings > 1:
+        return ring_classes(job, "ddp", ddp_buckets(job, options), options, folding, rings)
     return ring_sequence(job, "ddp", ddp_buckets(job, options), options)
 
 

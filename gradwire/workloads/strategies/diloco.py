@@ -44,6 +44,7 @@ from gradwire.workloads.engines.collectives import Schedule
 from gradwire.workloads.engines.collectives.choice import IN_NETWORK
 from gradwire.workloads.engines.collectives.schedule import sent_bytes
 from gradwire.workloads.engines.nccl.options import NcclKeys, setup_of
+from gradwire.workloads.engines.ring_channels import RingCount, rings_of
 from gradwire.workloads.engines.transfer_counts import ops_of_transfers
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.stand_in import AllreduceLoad
@@ -70,8 +71,9 @@ class DilocoOptions(NcclKeys):
     """Bits of each value of an outer gradient on the wire. Streaming DiLoCo has 4."""
     algorithm: AnyAlgorithm = "ring"
     """Algorithm of the outer sums (docs/collectives.md)."""
-    channels: int = Field(1, ge=1, le=64)
-    """Rings that each sum by "ring" is divided among, each over separate connections."""
+    channels: RingCount = None
+    """Rings that each sum by "ring" is divided among, each over separate connections. Unset: one for each NIC of a machine, as NCCL
+    has."""
     segments: int = Field(1, ge=1, le=MOST_SEGMENTS)
     """Messages that each part of a fragment is cut into, which move on one by one."""
 
@@ -145,7 +147,7 @@ class _Round:
             sizes,
             options.algorithm,
             segments=options.segments,
-            channels=options.channels,
+            channels=rings_of(options.channels, options.algorithm, job.cluster),
             nccl=setup_of(job, options.nccl) if options.goes_by_nccl else None,
         )
         self.builder.notes.extend(notes)
@@ -237,11 +239,6 @@ class _Round:
 
 
 def _compile(job: Job, options: DilocoOptions) -> Mapping[str, Plan]:
-    if options.channels > 1 and options.algorithm not in ("ring", "auto"):
-        raise InputFault(
-            f"strategy.options.channels = {options.channels}: divides rings, and strategy.options.algorithm is "
-            f"'{options.algorithm}'; leave it out, or take 'ring'"
-        )
     return {"diloco": _Round(job, options).compile()}
 
 

@@ -28,8 +28,9 @@ from gradwire.workloads.engines.collectives.choice import IN_NETWORK
 from gradwire.workloads.engines.nccl.options import NcclKeys, setup_of
 from gradwire.workloads.engines.parallel.group_collectives import Algorithm
 from gradwire.workloads.engines.parallel.sharded import Sharding, compile_sharded
+from gradwire.workloads.engines.ring_channels import RingCount, rings_of
 from gradwire.workloads.job import Job
-from gradwire.workloads.strategy import STATE_BYTES, Strategy
+from gradwire.workloads.strategy import ADAM_BYTES, Strategy
 
 
 class FsdpOptions(NcclKeys):
@@ -49,6 +50,9 @@ class FsdpOptions(NcclKeys):
     gradients of their shards (hybrid sharding). Unset: all workers are one group."""
     algorithm: Algorithm = "ring"
     """Algorithm of allgathers, reduce-scatters, and the allreduces of hybrid sharding (docs/collectives.md)."""
+    channels: RingCount = None
+    """Rings that collectives of all workers by "ring" are divided among, each over separate connections. Unset: one for each NIC of a
+    machine, as NCCL has."""
 
 
 def _sharding(job: Job, options: FsdpOptions) -> Sharding:
@@ -60,6 +64,7 @@ def _sharding(job: Job, options: FsdpOptions) -> Sharding:
         group=options.shard,
         algorithm=options.algorithm,
         nccl=setup_of(job, options.nccl) if options.goes_by_nccl else None,
+        rings=rings_of(options.channels, options.algorithm, job.cluster),
     )
 
 
@@ -82,7 +87,7 @@ STRATEGIES = (
         options=FsdpOptions,
         compile=_compile,
         by_class=_by_class,
-        state_bytes=lambda cluster, options: STATE_BYTES / (options.shard or cluster.workers),
+        state_bytes=lambda cluster, options: ADAM_BYTES / (options.shard or cluster.workers),
         aggregators=lambda options: options.algorithm == IN_NETWORK,
         needs_servers=False,
     ),

@@ -24,8 +24,8 @@ from gradwire.workloads.engines.nccl.options import NcclKeys, setup_of
 from gradwire.workloads.engines.parallel.division import Division, PipelineSchedule, Recompute
 from gradwire.workloads.engines.parallel.model_parallel import compile_megatron
 from gradwire.workloads.fields import MOST_SAMPLES
-from gradwire.workloads.job import Cluster, Job
-from gradwire.workloads.strategy import STATE_BYTES, Strategy
+from gradwire.workloads.job import Job
+from gradwire.workloads.strategy import Strategy
 
 Format = Literal["fp32", "fp16", "bf16"]
 
@@ -128,17 +128,6 @@ def _by_class(job: Job, options: MegatronOptions, folding: Folding) -> ClassPlan
     return model_parallel_classes(job, "megatron", _division(job, options), folding)
 
 
-def _state_bytes(cluster: Cluster, options: MegatronOptions) -> float:
-    """Bytes of a parameter's state at a worker: of the worker's share, with a part of the momentum if replicas divide
-    that.
-
-    Experts are counted as if all replicas had all of them.
-    """
-    share = options.tensor * options.stages
-    replicas = max(1, cluster.workers // share) if options.sharded_optimizer else 1
-    return (STATE_BYTES - 4 + 4 / replicas) / share
-
-
 STRATEGIES = (
     Strategy(
         name="megatron",
@@ -150,7 +139,6 @@ STRATEGIES = (
         options=MegatronOptions,
         compile=_compile,
         by_class=_by_class,
-        state_bytes=_state_bytes,
         classes=lambda options: 2 if options.priorities else 1,
         aggregators=lambda options: options.algorithm == IN_NETWORK,
         needs_servers=False,

@@ -27,6 +27,7 @@ from gradwire.workloads.engines.allreduce_buckets import Bucket, backward_order,
 from gradwire.workloads.engines.allreduce_plan import BYTES_ON_WIRE
 from gradwire.workloads.engines.nccl.options import NcclKeys, setup_of
 from gradwire.workloads.engines.parallel.partitioned import Partition, compile_partitioned
+from gradwire.workloads.engines.ring_channels import RingCount, rings_of
 from gradwire.workloads.job import Job
 from gradwire.workloads.strategy import Strategy
 
@@ -52,6 +53,9 @@ class Zero1Options(NcclKeys):
     """Whether a bucket is summed during the backward pass; otherwise all are summed behind it (`overlap_comm`)."""
     algorithm: Literal["ring", "nccl"] = "ring"
     """Algorithm of all transfers: rings, or as NCCL chooses by size (docs/collectives.md)."""
+    channels: RingCount = None
+    """Rings that transfers by "ring" are divided among, each over separate connections. Unset: one for each NIC of a machine, as NCCL
+    has."""
     overlap_gather: bool = False
     """Whether the next forward pass begins at once, and layers wait for their own parameters; otherwise it waits for
     all of them."""
@@ -76,6 +80,7 @@ def _partition(job: Job, options: Zero1Options) -> Partition:
         overlap=options.overlap,
         overlap_gather=options.overlap_gather,
         nccl=setup_of(job, options.nccl) if options.goes_by_nccl else None,
+        rings=rings_of(options.channels, options.algorithm, job.cluster),
     )
 
 
@@ -98,7 +103,7 @@ STRATEGIES = (
         options=Zero1Options,
         compile=partial(_compile, "zero1"),
         by_class=partial(_by_class, "zero1"),
-        state_bytes=lambda cluster, _: 8 + 4 / cluster.workers,
+        state_bytes=lambda cluster, _: 4 + 12 / cluster.workers,
         needs_servers=False,
     ),
     Strategy(
@@ -111,7 +116,7 @@ STRATEGIES = (
         options=Zero2Options,
         compile=partial(_compile, "zero2"),
         by_class=partial(_by_class, "zero2"),
-        state_bytes=lambda cluster, _: 4 + 8 / cluster.workers,
+        state_bytes=lambda cluster, _: 2 + 14 / cluster.workers,
         needs_servers=False,
     ),
 )

@@ -333,15 +333,15 @@ def _halves(order: Sequence[int]) -> Iterator[tuple[int, int, int, int, int]]:
 def channelled_ring(kind: Collective, machines: Sequence[int], channels: int) -> Schedule:
     """An all-reduce, all-gather or reduce-scatter around `channels` rings. Part c * N + i is member i's in channel c.
 
-    machines: the machine of each member, in the order of the ring. The order of a further channel has another member
-    of each machine in each place, so that other pairs of members connect the machines.
+    machines: the machine of each member, in the order of the ring. Each channel leaves machines at another member, so
+    that all NICs carry as much. Channels share the links inside a machine.
     """
     count = len(machines)
     refuse_rows(channels * count * (count - 1))
     rows: list[Row] = []
     number: list[int] = []
     for channel in range(channels):
-        order = order_of_channel(machines, channel)
+        order = order_of_channel(machines, channel, channels)
         blocks = [[channel * count + order[index - 1]] for index in range(count)]
         of_channel: list[Row] = []
         if kind is not Collective.ALL_GATHER:
@@ -351,16 +351,50 @@ def channelled_ring(kind: Collective, machines: Sequence[int], channels: int) ->
         rows += of_channel
         number += [channel] * len(of_channel)
     whole = schedule_of(count, count * channels, rows)
-    return Schedule(count, count * channels, whole.rows, np.array(number, np.int64))
+    return Schedule(count, count * channels, whole.rows, np.array(number, np.int64), rings=channels)
 
 
-def order_of_channel(machines: Sequence[int], channel: int) -> list[int]:
-    """Members in the order of a channel's ring: each one's place is taken by the `channel`-th next of its machine."""
+def order_of_channel(machines: Sequence[int], channel: int, channels: int | None = None) -> list[int]:
+    """Members in the order of the ring of one of so many channels; None: of as many as a machine has members.
+
+    A machine's members take turns as the one at which a ring leaves it. Where machines have as many members each, and an
+    even number, rings enter a machine where they left the one before, which is on the same rail: as NCCL exchanges every
+    two rings on every second machine ("Alternate rings to avoid crossing rails", src/graph/connect.cc).
+    """
     on_machine: dict[int, list[int]] = {}
     for member, machine in enumerate(machines):
         on_machine.setdefault(machine, []).append(member)
-    position = {member: at for neighbours in on_machine.values() for at, member in enumerate(neighbours)}
-    return [
-        neighbours[(position[member] + channel) % len(neighbours)]
-        for member, neighbours in ((member, on_machine[machine]) for member, machine in enumerate(machines))
-    ]
+    counts = {len(members) for members in on_machine.values()}
+    if len(counts) > 1:
+        position = {member: at for members in on_machine.values() for at, member in enumerate(members)}
+        return [
+            neighbours[(position[member] + channel) % len(neighbours)]
+            for member, neighbours in ((member, on_machine[machine]) for member, machine in enumerate(machines))
+        ]
+    count = min(counts)
+    place = _exit_place(channel, channels or count, count)
+    order: list[int] = []
+    for number, members in enumerate(on_machine.values()):
+        last, first = place, _beside(place, count)
+        if count % 2 == 0 and number % 2:
+            last, first = first, last
+        between = ((first + 1 + at) % count for at in range(count))
+        places = (first, *(at for at in between if at not in (first, last)), last) if count > 1 else (0,)
+        order += [members[at] for at in places]
+    return order
+
+
+def ends_on_machine(channel: int, channels: int, members: int) -> tuple[int, int]:
+    """Returns the place among a machine's members at which a channel's ring leaves it, and that at which it enters the
+    next machine. On every second machine of an even number of members, another channel's ring does."""
+    place = _exit_place(channel, channels, members)
+    return place, place if members % 2 == 0 else _beside(place, members)
+
+
+def _exit_place(channel: int, channels: int, members: int) -> int:
+    return channel * members // channels if channels < members else channel % members
+
+
+def _beside(place: int, members: int) -> int:
+    """The place at which a ring enters a machine that it leaves at `place`."""
+    return place ^ 1 if members % 2 == 0 else (place + 1) % members

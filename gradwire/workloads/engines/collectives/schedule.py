@@ -202,6 +202,8 @@ class Schedule:
     hops: Hops | None = None
     #: Pairs, shape (n, 2), besides those of `order`: a row's send waits for the arrival of the other row.
     after: Int64 | None = None
+    #: Rings at once, which share the links inside a machine.
+    rings: int = 1
 
     @property
     def src(self) -> Int64:
@@ -269,14 +271,14 @@ class Schedule:
         if self.copies is not None:
             copy_of = np.repeat(self.copies, segments)
             numbers = np.where(copy_of < 0, -1, copy_of * segments + np.tile(np.arange(segments), len(self.rows)))
-        return Schedule(self.ranks, self.parts * segments, rows, channel, numbers, (self, segments))
+        return Schedule(self.ranks, self.parts * segments, rows, channel, numbers, (self, segments), rings=self.rings)
 
     def only(self, combine: Combine) -> Schedule:
         """Returns the rows that ADD, or those that COPY, as a separate schedule: a ring's reduce-scatter, or its
         allgather."""
         chosen = self.combine == combine
         channel, copies = (None if column is None else column[chosen] for column in (self.channel, self.copies))
-        return Schedule(self.ranks, self.parts, self.rows[chosen], channel, copies)
+        return Schedule(self.ranks, self.parts, self.rows[chosen], channel, copies, rings=self.rings)
 
     def connected(self) -> Schedule:
         """Returns this schedule with a separate connection for each pair of ranks."""

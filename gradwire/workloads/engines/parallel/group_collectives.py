@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from gradwire.datatypes.plan import Combine, Int64
+from gradwire.datatypes.plan import LATENCY_LANE, Combine, Int64
 from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.allreduce_transfers import (
@@ -164,9 +164,16 @@ class Collectives:
         self.share_hosts = cluster.workers_per_host > 1
         self._hosts_of_all = add_switches(builder, self.hosts, switches, sets)
 
-    def add(self, layer: int, schedule: Schedule) -> PlannedCollective:
-        """The beginning and the end of one; its messages are added by `transfer`, when its chunks are known."""
-        started, done = add_gates(self.builder, [0.0, 0.0], len(self.ranks), GATE_LANE)
+    def add(self, layer: int, schedule: Schedule, latency_s: float = 0.0, stream: int = 0) -> PlannedCollective:
+        """The beginning and the end of one; its messages are added by `transfer`, when its chunks are known.
+
+        latency_s: time that the call takes before its first message. stream: calls of one follow one another.
+        """
+        if not latency_s:
+            started, done = add_gates(self.builder, [0.0, 0.0], len(self.ranks), GATE_LANE)
+        else:
+            (started,) = add_gates(self.builder, [latency_s], len(self.ranks), LATENCY_LANE + stream)
+            (done,) = add_gates(self.builder, [0.0], len(self.ranks), GATE_LANE)
         self.builder.depend_columns(done, started)
         return PlannedCollective(layer, schedule, started, done)
 
@@ -246,21 +253,23 @@ class GroupExchange:
 
 @dataclass
 class SizedWays:
-    """Collectives of all workers as NCCL chooses, each by its size. Part p of a schedule is of shard p modulo the
-    workers, and shard p is that of `owner`."""
+    """Collectives of all workers as NCCL chooses, each by its size, or around several rings. Part p of a schedule is of
+    shard p modulo the workers, and shard p is that of `owner`."""
 
-    setup: Setup
+    #: The machines as NCCL sees them, if it chooses.
+    setup: Setup | None
     machines: Sequence[int]
+    #: Rings at once, if NCCL does not choose.
+    rings: int = 1
     _routes: dict[Combine | None, CollectiveRoutes] = field(default_factory=dict)
     _schedules: dict[int, Schedule] = field(default_factory=dict)
 
     def schedule(self, half: Combine | None, share_bytes: int) -> Schedule:
         """Returns the schedule of a collective of `share_bytes` for each worker."""
         kind, count = HALVES[half], len(self.machines)
-        rules = {kind: Rule((), NCCL)}
-        routes = self._routes.setdefault(
-            half, CollectiveRoutes(rules, nccl=self.setup, key="strategy.options.algorithm")
-        )
+        rules = {kind: Rule((), RING if self.setup is None else NCCL)}
+        key = "strategy.options.algorithm"
+        routes = self._routes.setdefault(half, CollectiveRoutes(rules, channels=self.rings, nccl=self.setup, key=key))
         layout = layout_of(range(count), self.machines)
         found = routes.schedule(kind, layout, 0, share_bytes * (1 if kind in PER_MEMBER else count), 1)
         if id(found) not in self._schedules:
@@ -270,8 +279,13 @@ class SizedWays:
         return self._schedules[id(found)]
 
     def notes(self) -> list[str]:
-        """Returns notes on the algorithms that were taken."""
-        return [note for routes in self._routes.values() for note in routes.notes()]
+        """Returns notes on the algorithms that NCCL took."""
+        return [] if self.setup is None else [note for routes in self._routes.values() for note in routes.notes()]
+
+
+def ways_of_all(machines: Sequence[int], setup: Setup | None, rings: int) -> SizedWays | None:
+    """Returns the ways of collectives of all workers; None for a single ring."""
+    return SizedWays(setup, machines, rings) if setup is not None or rings > 1 else None
 
 
 def shards_in_pieces(schedule: Schedule, half: Combine | None, shards: int, share_bytes: int) -> list[int]:

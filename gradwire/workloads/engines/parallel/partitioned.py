@@ -30,15 +30,18 @@ from gradwire.datatypes.plan import Combine, Plan, Role
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.allreduce_buckets import Bucket
 from gradwire.workloads.engines.allreduce_transfers import GATE_LANE, add_gates
+from gradwire.workloads.engines.call_costs import CallCosts
 from gradwire.workloads.engines.collectives import Schedule, ring_among
-from gradwire.workloads.engines.nccl.options import Setup
+from gradwire.workloads.engines.nccl.options import NCCL, Setup
 from gradwire.workloads.engines.parallel.group_collectives import (
+    HALVES,
     NO_CHUNK,
+    RING,
     Collectives,
     PlannedCollective,
-    SizedWays,
     owner,
     shards_in_pieces,
+    ways_of_all,
 )
 from gradwire.workloads.engines.transfer_counts import ops_of_transfers
 from gradwire.workloads.engines.worker import add_passes, ops_of_passes
@@ -61,6 +64,8 @@ class Partition:
     overlap_gather: bool
     #: What NCCL sees, where it chooses; None: rings.
     nccl: Setup | None = None
+    #: Rings at once.
+    rings: int = 1
 
 
 def compile_partitioned(job: Job, name: str, buckets: Sequence[Bucket], partition: Partition) -> Plan:
@@ -76,8 +81,11 @@ class PartitionedPlan:
         self.builder = PlanBuilder(name)
         cluster = job.cluster
         self.ranks = [self.builder.rank(Role.WORKER, cluster.worker_host(worker)) for worker in range(cluster.workers)]
+        #: Workers that divide a bucket.
+        self.workers = cluster.workers
         self.collectives = Collectives(self.builder, job)
-        self.ways = None if partition.nccl is None else SizedWays(partition.nccl, self.collectives.hosts.tolist())
+        self.ways = ways_of_all(self.collectives.hosts.tolist(), partition.nccl, partition.rings)
+        self.calls = CallCosts(job, RING if partition.nccl is None else NCCL)
         self._rings: dict[Combine | None, Schedule] = {}
         self._expect()
         self.passes = [add_passes(self.builder, job, rank) for rank in self.ranks]
@@ -87,9 +95,8 @@ class PartitionedPlan:
 
     def compile(self) -> Plan:
         """Builds everything."""
-        add = self.collectives.add
-        sums = [add(each.ready_layer, self._schedule(each, self.summing)) for each in self.buckets]
-        gathers = [add(each.ready_layer, self._schedule(each, Combine.COPY)) for each in reversed(self.buckets)]
+        sums = [self._call(each, self.summing, self._schedule(each, self.summing)) for each in self.buckets]
+        gathers = [self._call(each, Combine.COPY, self._schedule(each, Combine.COPY)) for each in self.buckets[::-1]]
         self._wait(sums, gathers)
         self._gradients(sums)
         self._parameters(gathers)
@@ -98,6 +105,11 @@ class PartitionedPlan:
         self._boundaries(gathers)
         self.builder.notes.extend(self.ways.notes() if self.ways else ())
         return self.builder.build(self.job.compute_s, self.job.samples)
+
+    def _call(self, bucket: Bucket, half: Combine | None, schedule: Schedule) -> PlannedCollective:
+        """Adds the sum of a bucket, or its allgather (COPY), without its messages."""
+        size_bytes = self._part_bytes(bucket, half) * self.workers
+        return self.collectives.add(bucket.ready_layer, schedule, self.calls.seconds(HALVES[half], size_bytes))
 
     def _expect(self) -> None:
         """Says how many ops this will be."""
@@ -178,7 +190,7 @@ class PartitionedPlan:
         """What each worker updates of a bucket: bytes of gradients or, behind the sums, of parameters."""
         gathered = half is Combine.COPY
         value_bytes = self.partition.parameter_bytes if gathered else self.partition.gradient_bytes
-        return -(-bucket.values // len(self.ranks)) * value_bytes
+        return -(-bucket.values // self.workers) * value_bytes
 
     def _boundaries(self, gathers: Sequence[PlannedCollective]) -> None:
         """What the next iteration waits for."""

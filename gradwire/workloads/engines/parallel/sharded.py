@@ -34,22 +34,25 @@ import numpy as np
 from gradwire.datatypes.plan import Combine, Plan, Role
 from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.engines.call_costs import CallCosts
 from gradwire.workloads.engines.collectives import Schedule
 from gradwire.workloads.engines.collectives.choice import IN_NETWORK
 from gradwire.workloads.engines.collectives.in_network import Switches
+from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.options import NCCL, Setup
 from gradwire.workloads.engines.parallel.group_collectives import (
+    HALVES,
     NO_CHUNK,
     Algorithm,
     Collectives,
     GroupExchange,
     PlannedCollective,
-    SizedWays,
     allgathers,
     allreduces_of_shares,
     owner,
     reduce_scatters,
     shards_in_pieces,
+    ways_of_all,
 )
 from gradwire.workloads.engines.transfer_counts import ops_of_transfers
 from gradwire.workloads.engines.worker import add_passes, ops_of_passes
@@ -91,6 +94,8 @@ class Sharding:
     algorithm: Algorithm = "ring"
     #: The machines as NCCL sees them, if it chooses.
     nccl: Setup | None = None
+    #: Rings at once, of one group of all workers by ring.
+    rings: int = 1
 
 
 def units_of(profile: Profile) -> list[Unit]:
@@ -129,12 +134,16 @@ class ShardedPlan:
         self.collectives = Collectives(self.builder, job, switches, sets=len(self.groups) + 1)
         machines = self.collectives.hosts.tolist()
         self.way = GroupExchange(sharding.algorithm, machines, switches)
-        self.ways = None if sharding.nccl is None else SizedWays(sharding.nccl, machines)
-        if self.ways is not None and len(self.groups) > 1:
+        self.ways = ways_of_all(machines, sharding.nccl, sharding.rings if len(self.groups) == 1 else 1)
+        if sharding.nccl is not None and len(self.groups) > 1:
             raise InputFault(
                 f"strategy.options.shard = {sharding.group}: '{NCCL}' is for one group of all workers; leave it out, or take 'ring'"
             )
         self.units = units_of(job.profile)
+        #: Workers that share a unit, and those of one group if there are several.
+        self.shards = len(self.groups[0])
+        self.callers = self.groups[0] if len(self.groups) > 1 else None
+        self.calls = CallCosts(job, sharding.algorithm)
         self.tensors = {unit: self.builder.tensor(unit.name) for unit in self.units}
         self.uses = self._uses()
         self._schedules: dict[Combine, Schedule] = {}
@@ -146,9 +155,8 @@ class ShardedPlan:
 
     def compile(self) -> Plan:
         """Builds the plan."""
-        add = self.collectives.add
-        gathers = [add(unit.layers[0], self._schedule(unit, Combine.COPY)) for unit, _ in self.uses]
-        scatters = [add(unit.layers[0], self._schedule(unit, Combine.ADD)) for unit in self.yields]
+        gathers = [self._call(unit, Combine.COPY, self._schedule(unit, Combine.COPY)) for unit, _ in self.uses]
+        scatters = [self._call(unit, Combine.ADD, self._schedule(unit, Combine.ADD)) for unit in self.yields]
         self._wait_for_gathers(gathers)
         self._wait_for_backward(scatters)
         self._parameters(gathers)
@@ -159,6 +167,12 @@ class ShardedPlan:
         self._boundaries([*gathers[-1:], *scatters, *sums])
         self.builder.notes.extend(self.ways.notes() if self.ways else ())
         return self.builder.build(self.job.compute_s, self.job.samples)
+
+    def _call(self, unit: Unit, half: Combine, schedule: Schedule) -> PlannedCollective:
+        """Adds a unit's allgather (COPY) or reduce-scatter, without its messages."""
+        size_bytes = self._shard_bytes(unit, half) * self.shards
+        latency_s = self.calls.seconds(HALVES[half], size_bytes, self.callers)
+        return self.collectives.add(unit.layers[0], schedule, latency_s, int(half is Combine.ADD))
 
     def _expect(self) -> None:
         """Says how many ops this will be."""
@@ -265,7 +279,11 @@ class ShardedPlan:
     def _sums(self, scatters: Sequence[PlannedCollective]) -> list[PlannedCollective]:
         """An allreduce among groups behind each reduce-scatter."""
         schedule = allreduces_of_shares(self.groups, self.way)
-        sums = [self.collectives.add(scatter.layer, schedule) for scatter in scatters]
+        owners = [group[0] for group in self.groups]
+        sums = []
+        for scatter, unit in zip(scatters, self.yields, strict=True):
+            latency_s = self.calls.seconds(Collective.ALL_REDUCE, self._shard_bytes(unit, Combine.ADD), owners)
+            sums.append(self.collectives.add(scatter.layer, schedule, latency_s, 2))
         for scatter, allreduce in zip(scatters, sums, strict=True):
             allreduce.chunks = scatter.chunks
             self.builder.depend_columns(allreduce.started, scatter.done)
@@ -289,7 +307,7 @@ class ShardedPlan:
         """Bytes of a shard, of parameters (COPY) or gradients: the unit's values, padded to a multiple of the workers
         that share it, as FSDP's flat parameter is."""
         value_bytes = self.sharding.parameter_bytes if half is Combine.COPY else self.sharding.gradient_bytes
-        return -(-unit.values // len(self.groups[0])) * value_bytes
+        return -(-unit.values // self.shards) * value_bytes
 
     def _boundaries(self, collectives: Sequence[PlannedCollective]) -> None:
         """The optimizer steps when all gradients are reduced, and the next iteration follows."""

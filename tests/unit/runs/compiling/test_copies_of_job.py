@@ -115,7 +115,7 @@ def test_the_plan_says_what_it_has() -> None:
         ),
         (1_000, {"strategy": "fsdp", "cluster": {"workers": 1024}}, r"would have [0-9,]+ ops, .*: take fewer copies"),
         (2, {"strategy": "kvstore", "cluster": {"workers": 2048}}, r"name hosts .*, of a job of at most 1,024 workers"),
-        (2, {"strategy": "ddp"}, r"are not copies of one another; name hosts instead"),
+        (2, {"strategy": "ddp", "options": {"channels": 1}}, r"are not copies of one another; name hosts instead"),
         (2, {"strategy": "kvstore"}, r"this one has none, because strategy 'kvstore' has none; name hosts instead"),
     ],
 )
