@@ -48,7 +48,7 @@ class NcclOptions(Options):
     """The machines as NCCL sees them, besides their numbers of GPUs and NICs."""
 
     version: VersionText = DEFAULT_VERSION
-    """Version of NCCL, 2.18 to 2.27."""
+    """Version of NCCL, 2.18 to 2.30."""
     gpu: GpuName = GpuName.H100
     """Its tables and NVLink are of this GPU."""
     transport: Literal["tcp", "rdma"] = "rdma"
