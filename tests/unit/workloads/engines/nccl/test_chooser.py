@@ -138,6 +138,14 @@ def test_nvls_has_heads_where_the_version_has_it() -> None:
     assert [any(one.algorithm is NcclAlgorithm.NVLS_TREE for one in every) for every in named] == [True, False]
 
 
+def test_nvls_can_be_switched_off() -> None:
+    without, with_ = (communicator("2.22", H100_RDMA, 2, NCCL_NVLS_ENABLE=text) for text in ("0", "2"))
+    assert choose(with_, Collective.ALL_REDUCE, GIB).algorithm is NcclAlgorithm.NVLS_TREE
+    assert choose(without, Collective.ALL_REDUCE, GIB).algorithm is NcclAlgorithm.TREE
+    # Rings have the channels of NVLS no longer.
+    assert (without.searched.nvls_channels, with_.searched.nvls_channels) == (0, 16)
+
+
 def test_the_environment_decides() -> None:
     ring = communicator("2.22", H100_TCP, 2, NCCL_ALGO="ring", NCCL_PROTO="^LL128")
     assert choose(ring, Collective.ALL_REDUCE, GIB).algorithm is NcclAlgorithm.RING
@@ -160,6 +168,7 @@ def test_the_environment_decides() -> None:
         ("2.22", {"NCCL_PROTO": ""}, "'nothing'"),
         ("2.22", {"NCCL_BUFFSIZE": "-1"}, "whole number"),
         ("2.22", {"NCCL_BUFFSIZE": "7"}, "at least 4096"),
+        ("2.22", {"NCCL_NVLS_ENABLE": "no"}, "must be 0, 1 or 2"),
         ("2.22", {"NCCL_IB_HCA": "mlx5"}, "not a variable"),
     ],
 )
