@@ -72,7 +72,10 @@ class Communicator:
     @cached_property
     def searched(self) -> ChannelSearch:
         """Returns the result of the topology search. Raises InputFault."""
-        return search(self.version, self.machine, self.machines, self.environment.channels)
+        environment = self.environment
+        return search(
+            self.version, self.machine, self.machines, environment.channels, nvls_allowed=environment.nvls_allowed
+        )
 
     @property
     def tables(self) -> Tables:

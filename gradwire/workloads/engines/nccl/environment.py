@@ -28,9 +28,11 @@ NUMBERS = (
 )
 MOST_SOCKETS = 64
 """`MAX_SOCKETS`, src/transport/net_socket.cc."""
+NVLS_ENABLE = "NCCL_NVLS_ENABLE"
+"""0: neither NVLS nor NVLSTree; 1 and 2: where machines have it (`ncclNvlsInit`, src/transport/nvls.cc)."""
 TUNER = "NCCL_TUNER_PLUGIN"
 """A tuner to load, or "none" for NCCL's own. It has an effect where NCCL reaches the network by a plugin (`Plugin`)."""
-NAMES = ("NCCL_ALGO", "NCCL_PROTO", TUNER, *NUMBERS)
+NAMES = ("NCCL_ALGO", "NCCL_PROTO", NVLS_ENABLE, TUNER, *NUMBERS)
 """Variables that are honoured. NCCL_NCHANNELS_PER_NET_PEER is of sends and receives, and changes no collective.
 NCCL_NCHANNELS is short for the least and the most at once."""
 PREFIXED_SINCE = (2, 24)
@@ -51,6 +53,8 @@ class Environment:
     buffer_bytes: int | None = None
     #: Sockets that a message is divided among.
     sockets: int = 1
+    #: Whether NCCL_NVLS_ENABLE allows NVLS.
+    nvls_allowed: bool = True
     #: NCCL_TUNER_PLUGIN; None: not set.
     tuner: str | None = None
     #: Variables that have no effect on a collective.
@@ -120,6 +124,7 @@ def environment_of(variables: Mapping[str, str], version: Version) -> Environmen
         channels=(numbers.get("NCCL_MIN_NCHANNELS", both), numbers.get("NCCL_MAX_NCHANNELS", both)),
         buffer_bytes=numbers.get("NCCL_BUFFSIZE"),
         sockets=sockets,
+        nvls_allowed=_nvls_allowed(variables.get(NVLS_ENABLE, "2")),
         tuner=variables.get(TUNER),
         without_effect=tuple(name for name in ("NCCL_NCHANNELS_PER_NET_PEER",) if name in variables),
     )
@@ -127,6 +132,12 @@ def environment_of(variables: Mapping[str, str], version: Version) -> Environmen
         result.algorithms_for(kind)
         result.protocols_for(kind)
     return result
+
+
+def _nvls_allowed(text: str) -> bool:
+    if text.strip() not in ("0", "1", "2"):
+        raise InputFault(f"{NVLS_ENABLE}={text}: must be 0, 1 or 2")
+    return text.strip() != "0"
 
 
 def _number(name: str, text: str) -> int:

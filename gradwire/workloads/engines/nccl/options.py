@@ -48,7 +48,7 @@ class NcclOptions(Options):
     """The machines as NCCL sees them, besides their numbers of GPUs and NICs."""
 
     version: VersionText = DEFAULT_VERSION
-    """Version of NCCL, 2.18 to 2.27."""
+    """Version of NCCL, 2.18 to 2.30."""
     gpu: GpuName = GpuName.H100
     """Its tables and NVLink are of this GPU."""
     transport: Literal["tcp", "rdma"] = "rdma"
@@ -65,7 +65,7 @@ class NcclOptions(Options):
     """Messages of a call at most: where there would be more, channels that share a NIC are joined, then chunks that follow one another."""
     env: dict[str, str | int] = Field(default_factory=dict)
     """NCCL's variables by their names: NCCL_ALGO, NCCL_PROTO, NCCL_NCHANNELS (also NCCL_MIN_ and NCCL_MAX_NCHANNELS), NCCL_BUFFSIZE,
-    NCCL_SOCKET_NTHREADS and NCCL_NSOCKS_PERTHREAD."""
+    NCCL_NVLS_ENABLE, NCCL_SOCKET_NTHREADS and NCCL_NSOCKS_PERTHREAD."""
 
     @model_validator(mode="after")
     def _understood(self) -> Self:

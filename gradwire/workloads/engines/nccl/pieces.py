@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gradwire.workloads.engines.collectives.schedule import Collective
+from gradwire.workloads.engines.nccl.channel_shares import shares_of
 from gradwire.workloads.engines.nccl.chooser import (
     LL,
     LL128,
@@ -40,9 +41,6 @@ GRAIN_BYTES = {LL: 16, LL128: 1920, SIMPLE: 512}
 """`ncclProtoGrainSize`, since 2.22."""
 NVLS_CHUNK_BYTES = 128 * 1024
 """`NCCL_NVLS_CHUNKSIZE`."""
-CELL_BYTES = 16
-LEAST_TRAFFIC_BYTES = 512
-"""`MinTrafficPerChannel`."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,16 @@ def divide(
         comm, algorithm, protocol, size_bytes
     )
     if comm.version >= (2, 22):
-        channels, share = _shares(comm, kind, channels, size_bytes)
+        whole = comm.ranks if kind in SHARED else 1
+        channels, share = shares_of(
+            comm.version,
+            size_bytes // whole,
+            2 if kind is Collective.ALL_REDUCE else whole,
+            by_ll=protocol is LL,
+            wanted=channels,
+            there=_channels_there(comm, algorithm),
+        )
+        share *= whole
         chunk = _chunk(comm, kind, algorithm, protocol, share, 1)
         grain = GRAIN_BYTES[protocol]
         chunk = max(grain, chunk // grain * grain)
@@ -86,19 +93,22 @@ def divide(
 
 def _threads(comm: Communicator, algorithm: NcclAlgorithm, protocol: Protocol) -> int:
     ring = comm.searched.ring
-    if algorithm in (NVLS, NVLS_TREE, PAT):
-        return 640
     slow = algorithm is RING and protocol is SIMPLE and ring.inside * ring.channels <= SLOW_GB_PER_S
     return 256 if slow else MOST_THREADS[protocol]
 
 
 def _channels(comm: Communicator, algorithm: NcclAlgorithm, protocol: Protocol, size_bytes: int) -> int:
     """Channels at most: small calls have fewer."""
-    if algorithm in (NVLS, NVLS_TREE):
-        return comm.searched.nvls_channels
+    if algorithm in (NVLS, NVLS_TREE, PAT):
+        # NCCL has no threads for PAT in its table (`maxThreads`), and so takes all channels.
+        return _channels_there(comm, algorithm)
     threshold = THREAD_THRESHOLD[protocol] * (comm.ranks if algorithm is RING and protocol is LL else 1)
     wanted = size_bytes // (_threads(comm, algorithm, protocol) * threshold)
     return min(comm.searched.channels, max(1, wanted))
+
+
+def _channels_there(comm: Communicator, algorithm: NcclAlgorithm) -> int:
+    return comm.searched.nvls_channels if algorithm in (NVLS, NVLS_TREE) else comm.searched.channels
 
 
 def _tuned_channels(
@@ -109,20 +119,6 @@ def _tuned_channels(
         return None
     tuned = tuned_pair(comm, kind, size_bytes, estimates(comm, kind))
     return comm.plugin.channels(kind, comm.machines, comm.gpus, size_bytes) if tuned == (TREE, LL128) else None
-
-
-def _shares(comm: Communicator, kind: Collective, most: int, size_bytes: int) -> tuple[int, int]:
-    """Channels that a lone call uses, and the bytes of a full one, in NCCL's cells."""
-    per_byte = 2 if kind is Collective.ALL_REDUCE else comm.ranks if kind in SHARED else 1
-    own_bytes = size_bytes // comm.ranks if kind in SHARED else size_bytes
-    cells = max(1, -(-own_bytes // CELL_BYTES))
-    traffic = max(LEAST_TRAFFIC_BYTES, own_bytes * per_byte // most)
-    per_channel = min(cells, -(-traffic // (CELL_BYTES * per_byte)))
-    first = min(cells, traffic // (CELL_BYTES * per_byte))
-    middle, last = divmod(cells - first, per_channel)
-    used = min(most, max(1, (first > 0) + middle + (last > 0)))
-    whole = comm.ranks if kind in SHARED else 1
-    return used, max(1, min(size_bytes, max(per_channel, -(-cells // used)) * CELL_BYTES * whole))
 
 
 def _chunks_of_a_loop(comm: Communicator, kind: Collective, algorithm: NcclAlgorithm) -> int:
@@ -200,8 +196,9 @@ def _nvls_chunk(comm: Communicator, chunk: int, size_bytes: int, channels: int) 
 
 
 def _nvls_tree_chunk(comm: Communicator, stored: int, size_bytes: int, channels: int) -> int:
-    chunk = _set_chunk(comm) or (NVLS_CHUNK_BYTES if comm.version >= (2, 21) else stored)
-    if comm.machines >= 4 and comm.version >= (2, 19) and not _set_chunk(comm):
+    set_ = _set_chunk(comm)
+    chunk = set_ or comm.searched.nvls_tree_chunk_bytes or (NVLS_CHUNK_BYTES if comm.version >= (2, 21) else stored)
+    if comm.machines >= 4 and comm.version >= (2, 19) and not set_ and not comm.searched.nvls_tree_chunk_bytes:
         chunk = min(chunk, 65536)
     heads = comm.searched.nvls.channels
     for times, least in ((32, 262144), (16, 131072), (4, 65536), (1, 32768)):

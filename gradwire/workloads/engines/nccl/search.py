@@ -26,6 +26,8 @@ MAX_MACHINES = 65536
 MAX_NVLS_GPUS = 32
 """`NCCL_MAX_NVLS_ARITY`, src/include/device.h."""
 MAX_NICS = 64
+FAST_NIC_GB_PER_S = 48.0
+"""NICs of this rate have channels and chunks of their own since 2.30."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,8 @@ class ChannelSearch:
     #: Channels that the plateau of a ring is counted with (`comm->nChannels`).
     all_channels: int
     nvls_channels: int
+    #: The largest chunk of NVLSTree where NCCL sets it by the network; 0: it does not.
+    nvls_tree_chunk_bytes: int
     #: Whether all channels visit GPUs in the same order (`sameChannels`).
     same_order: bool
 
@@ -110,6 +114,9 @@ class _Search:
         speeds = self.tables.speeds_between if self.several else self.tables.speeds_inside
         self.speeds = speeds[machine.gpu]
         self.pci = PCI_GB_PER_S[machine.gpu]
+        self.least_nvls_gpus = 2 if version >= (2, 28) else 3
+        # Between machines, a head is the GPU of a NIC, and each NIC has one (`ncclTopoSearchRecNet`).
+        self.most_heads = min(machine.gpus, MAX_NVLS_GPUS, machine.nics if self.several else MAX_NVLS_GPUS)
 
     def _through_nics(self, speed: float) -> int:
         """Channels of a rate that NICs carry."""
@@ -124,7 +131,7 @@ class _Search:
     def fitting_nvls(self, speed: float, between: float) -> int:
         """Returns the number of channels of a rate that fit, for NVLS: a channel has a head, whose links carry it
         twice."""
-        most = min(self.machine.gpus, MAX_NVLS_GPUS, floor(self.inside / speed + ROUNDING) - 1)
+        most = min(self.most_heads, floor(self.inside / speed + ROUNDING) - 1)
         return max(0, min(most, self._through_nics(between)) if self.several else most)
 
     def first(self, least: int, *, ring: bool) -> int:
@@ -195,9 +202,9 @@ def _tree(search: _Search, channels: int) -> FoundChannels:
 
 def _nvls(search: _Search) -> FoundChannels:
     machine = search.machine
-    if machine.gpu < Gpu.HOPPER or not machine.nvswitch or machine.gpus <= 2:
+    if machine.gpu < Gpu.HOPPER or not machine.nvswitch or machine.gpus < search.least_nvls_gpus:
         return NOTHING
-    heads = min(machine.gpus, MAX_NVLS_GPUS)
+    heads = search.most_heads
     least = 1 if search.several else heads
     index, best = search.first(least, ring=False), NOTHING
     while True:
@@ -220,19 +227,42 @@ def _nvls(search: _Search) -> FoundChannels:
     return best
 
 
+def _blackwell_nvls_tree(machine: GpuMachine, machines: int) -> tuple[int, int]:
+    """Returns the channels of NVLSTree and its largest chunk, in bytes (`ncclNvlsTreeSm100Tuning`,
+    src/transport/nvls.cc since 2.30).
+
+    GPUs are as near to their NICs as on a DGX, not behind a processor as on GB200. Rates of 96 GB/s, for which NCCL has
+    further numbers, need PCI Express 6, which `PCI_GB_PER_S` does not have.
+    """
+    if min(machine.nic_gb_per_s, PCI_GB_PER_S[machine.gpu]) < FAST_NIC_GB_PER_S:
+        return 32, 65536 if machines >= 4 else 131072
+    if machines > 2:
+        return 24, 65536 if machine.gpu_direct else 131072
+    if machine.gpus <= 4:
+        return 32, 262144
+    small = machine.gpus >= 16 or (machine.gpus <= 8 and machine.gpu_direct)
+    return 32, 65536 if small else 131072
+
+
 def search(
-    version: Version, machine: GpuMachine, machines: int, channels_wanted: tuple[int, int] = (0, 0)
+    version: Version,
+    machine: GpuMachine,
+    machines: int,
+    channels_wanted: tuple[int, int] = (0, 0),
+    *,
+    nvls_allowed: bool = True,
 ) -> ChannelSearch:
     """Returns the result of NCCL's search on machines that are alike.
 
-    channels_wanted: NCCL_MIN_NCHANNELS and NCCL_MAX_NCHANNELS; 0: not set. Raises InputFault.
+    channels_wanted: NCCL_MIN_NCHANNELS and NCCL_MAX_NCHANNELS; 0: not set. nvls_allowed: NCCL_NVLS_ENABLE. Raises
+    InputFault.
     """
     if not 1 <= machines <= MAX_MACHINES:
         raise InputFault(f"{machines} machines: must be from 1 to {MAX_MACHINES}")
     machine_search = _Search(version, machine, machines)
     ring = _ring(machine_search)
     tree = _tree(machine_search, ring.channels)
-    nvls = _nvls(machine_search)
+    nvls = _nvls(machine_search) if nvls_allowed else NOTHING
     most = TABLES[version].max_channels
     channels = min(ring.channels, tree.channels)
     ring, tree = replace(ring, channels=channels), replace(tree, channels=channels)
@@ -245,6 +275,9 @@ def search(
     channels = min(channels, most_wanted if most_wanted > 0 else most, most)
     channels = max(channels, min(least_wanted, most))
     nvls_channels = TABLES[version].nvls_channels[machine.gpu][int(machines > 1)] if nvls.channels else 0
+    nvls_tree_chunk_bytes = 0
+    if nvls.channels and version >= (2, 30) and machine.gpu >= Gpu.BLACKWELL and machines > 1:
+        nvls_channels, nvls_tree_chunk_bytes = _blackwell_nvls_tree(machine, machines)
     raised = channels if version <= (2, 19) or version >= (2, 28) else max(channels, nvls_channels)
     return ChannelSearch(
         ring=ring,
@@ -253,5 +286,6 @@ def search(
         channels=channels if version <= (2, 21) else raised,
         all_channels=raised,
         nvls_channels=nvls_channels,
+        nvls_tree_chunk_bytes=nvls_tree_chunk_bytes,
         same_order=machines == 1 or machine.nics == 1,
     )

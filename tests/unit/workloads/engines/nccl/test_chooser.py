@@ -1,6 +1,6 @@
 """What NCCL chooses: against NCCL's own code, and by hand.
 
-`choices_of_nccl.csv` has 200 cases of ten versions. Algorithm, protocol and time in it were printed by NCCL's
+`choices_of_nccl.csv` has 260 cases of thirteen versions. Algorithm, protocol and time in it were printed by NCCL's
 src/graph/tuning.cc of each tag in `tables.TAGS`, compiled by itself: `ncclTopoTuneModel` and `ncclTopoGetAlgoTime` with
 the channels that `search` finds, and the loop of `topoGetAlgoInfo` over them. "none" is where NCCL ends with an error.
 """
@@ -8,6 +8,7 @@ the channels that `search` finds, and the loop of `topoGetAlgoInfo` over them. "
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,8 +52,8 @@ def of_case(case: dict[str, str]) -> Communicator:
     return communicator(case["version"], machine, int(case["machines"]), **set_)
 
 
-def test_there_are_200_cases_of_all_versions_algorithms_and_protocols() -> None:
-    assert len(CASES) == 200
+def test_there_are_260_cases_of_all_versions_algorithms_and_protocols() -> None:
+    assert len(CASES) == 260
     assert {version_of(case["version"]) for case in CASES} == set(TABLES)
     assert {case["algorithm"] for case in CASES} == {*NcclAlgorithm, "none"}
     assert {case["protocol"] for case in CASES} == {*Protocol, "none"}
@@ -112,18 +113,37 @@ def test_the_search_finds_what_the_links_carry() -> None:
     assert (alone.ring, alone.tree) == (FoundChannels(12, 30, 30), FoundChannels(12, 30, 30))
     assert (alone.nvls.channels, alone.nvls.inside) == (8, 40)
     assert alone.channels == 24
-    # One NIC of 25 GB/s has one channel of 24; trees have 48 inside. NVLS would rather have eight heads of 3.
+    # One NIC of 25 GB/s has one channel of 24; trees have 48 inside. NVLS has a head for each NIC.
     tcp = search((2, 22), H100_TCP, 2)
     assert (tcp.ring, tcp.tree, tcp.nvls) == (
         FoundChannels(1, 24, 24),
         FoundChannels(1, 48, 24),
-        FoundChannels(8, 3, 3),
+        FoundChannels(1, 24, 24),
     )
     # Since 2.22, rings use NVLS's 16 channels as well.
     assert [search(version, H100_TCP, 2).channels for version in ((2, 19), (2, 21), (2, 22))] == [2, 2, 16]
     # Seven channels of 48 would carry less than eight of 45.
     fast = GpuMachine(gpus=8, gpu=Gpu.HOPPER, nics=8, nic_bytes_per_s=50e9, gpu_direct=True, links=18)
     assert search((2, 22), fast, 2).ring == FoundChannels(8, 45, 45)
+
+
+def test_nvls_has_heads_where_the_version_has_it() -> None:
+    four_nics = replace(H100_RDMA, nics=4)
+    assert search((2, 28), four_nics, 2).nvls == FoundChannels(4, 24, 24)
+    assert search((2, 28), four_nics, 1).nvls.channels == 8
+    # Two GPUs have NVLS since 2.28.9 (`ncclNvlsInit`), and one head is not enough since then.
+    two_gpus = replace(H100_RDMA, gpus=2)
+    assert [search(version, two_gpus, 1).nvls.channels for version in ((2, 27), (2, 28))] == [0, 2]
+    named = [estimates(communicator(version, H100_TCP, 2), Collective.ALL_REDUCE) for version in ("2.27", "2.28")]
+    assert [any(one.algorithm is NcclAlgorithm.NVLS_TREE for one in every) for every in named] == [True, False]
+
+
+def test_nvls_can_be_switched_off() -> None:
+    without, with_ = (communicator("2.22", H100_RDMA, 2, NCCL_NVLS_ENABLE=text) for text in ("0", "2"))
+    assert choose(with_, Collective.ALL_REDUCE, GIB).algorithm is NcclAlgorithm.NVLS_TREE
+    assert choose(without, Collective.ALL_REDUCE, GIB).algorithm is NcclAlgorithm.TREE
+    # Rings have the channels of NVLS no longer.
+    assert (without.searched.nvls_channels, with_.searched.nvls_channels) == (0, 16)
 
 
 def test_the_environment_decides() -> None:
@@ -148,6 +168,7 @@ def test_the_environment_decides() -> None:
         ("2.22", {"NCCL_PROTO": ""}, "'nothing'"),
         ("2.22", {"NCCL_BUFFSIZE": "-1"}, "whole number"),
         ("2.22", {"NCCL_BUFFSIZE": "7"}, "at least 4096"),
+        ("2.22", {"NCCL_NVLS_ENABLE": "no"}, "must be 0, 1 or 2"),
         ("2.22", {"NCCL_IB_HCA": "mlx5"}, "not a variable"),
     ],
 )

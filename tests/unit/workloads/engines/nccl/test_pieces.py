@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.pieces import Pieces, divide
+from gradwire.workloads.engines.nccl.search import GpuMachine
 from gradwire.workloads.engines.nccl.tables import NcclAlgorithm, Protocol
-from tests.unit.workloads.engines.nccl.test_chooser import GIB, H100_RDMA, H100_TCP, communicator
+from tests.unit.workloads.engines.nccl.test_chooser import B200, GIB, H100_RDMA, H100_TCP, communicator
 
 ALL_REDUCE = Collective.ALL_REDUCE
 
@@ -53,7 +56,39 @@ def test_nvls_has_chunks_by_size() -> None:
     assert divide(many, ALL_REDUCE, NcclAlgorithm.NVLS_TREE, Protocol.SIMPLE, GIB).chunk_bytes == 65536
 
 
-@pytest.mark.parametrize("version", ["2.18", "2.20", "2.22", "2.27"])
+@pytest.mark.parametrize(
+    ("version", "machine", "machines", "channels", "chunk_bytes"),
+    [
+        ("2.29", B200, 2, 32, 131072),
+        ("2.29", B200, 4, 32, 65536),
+        ("2.30", B200, 2, 32, 65536),
+        ("2.30", replace(B200, gpu_direct=False), 2, 32, 131072),
+        ("2.30", replace(B200, gpus=4, nics=4), 2, 32, 262144),
+        ("2.30", replace(B200, gpus=16, nics=16), 2, 32, 65536),
+        ("2.30", B200, 3, 24, 65536),
+        ("2.30", replace(B200, gpu_direct=False), 8, 24, 131072),
+        ("2.30", replace(B200, nic_bytes_per_s=25e9), 2, 32, 131072),
+        ("2.30", replace(B200, nic_bytes_per_s=25e9), 4, 32, 65536),
+        ("2.30", H100_RDMA, 4, 16, 65536),
+    ],
+)
+def test_nvls_tree_of_blackwell_goes_by_the_network_since_2_30(
+    version: str, machine: GpuMachine, machines: int, channels: int, chunk_bytes: int
+) -> None:
+    # Printed by NCCL's own `ncclNvlsTuning` (src/transport/nvls.cc) and `calcCollChunking` (src/enqueue.cc).
+    pieces = divide(
+        communicator(version, machine, machines), ALL_REDUCE, NcclAlgorithm.NVLS_TREE, Protocol.SIMPLE, 16 * GIB
+    )
+    assert (pieces.channels, pieces.chunk_bytes) == (channels, chunk_bytes)
+
+
+def test_pat_has_all_channels() -> None:
+    alone = communicator("2.30", replace(H100_RDMA, gpus=1), 4)
+    pieces = divide(alone, Collective.ALL_GATHER, NcclAlgorithm.PAT, Protocol.SIMPLE, 1 << 20)
+    assert pieces.channels == alone.searched.channels == 16
+
+
+@pytest.mark.parametrize("version", ["2.18", "2.20", "2.22", "2.27", "2.30"])
 @pytest.mark.parametrize("power", range(0, 35, 2))
 def test_pieces_make_up_the_call(version: str, power: int) -> None:
     comm, size_bytes = communicator(version, H100_TCP, 3), 1 << power
