@@ -34,8 +34,7 @@ def test_the_question_sets_what_is_left_open() -> None:
     assert document["cluster"] == {"workers": 64, "workers_per_host": 8}
     assert document["model"]["blocks"] == 8
     assert document["run"]["fidelity"] == "0.5%"
-    assert document["costs"]["local_rate"]["value"] == "450GB/s"
-    assert "h100" in document["costs"]["local_rate"]["source"]
+    assert "costs" not in document  # the rate inside a machine is the device's
     assert tells(document["title"], "llama3-70b", "64 x h100", "8 machines", "400gbit")
     assert asked("data=8,tensor=8").name == "compare-llama3-70b-h100-data8-tensor8-400gbit"
 
