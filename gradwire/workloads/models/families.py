@@ -61,6 +61,9 @@ def shape_of(family: Family, config: Mapping[str, Any], head: Head) -> Transform
     parts = {name: _part(family, kind, name, found) for name, kind in _PARTS.items()}
     found = {field: value for field, value in found.items() if "." not in field} | parts
     patches = parts["patches"]
+    if patches and patches.patch > patches.image:
+        names = {part: family.keys[f"patches.{part}"].name for part in ("patch", "image")}
+        raise InputFault(f"{names['patch']} = {patches.patch}: must be at most {names['image']}, {patches.image}")
     _settle_widths(family, found)
     found["tokens"] = patches.tokens if patches else min(context - family.unused_positions, MOST_TOKENS)
     found["pooler"] = found.get("pooler", False) and head in (Head.NONE, Head.PRETRAINING)

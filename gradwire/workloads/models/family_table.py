@@ -293,7 +293,9 @@ FAMILIES: Mapping[str, Family] = {
         },
         norms=Norms.SHARED,
         norm=RMS_NORM,
-        ignored=frozenset({"position_embedding_type", "order_of_interleaved_layers", "use_parallel_embedding"}),
+        ignored=frozenset(
+            {"position_embedding_type", "order_of_interleaved_layers", "use_parallel_embedding", "layer_switch"}
+        ),
     ),
     # Encoders, encoders with decoders, and images.
     "bert": _family(BERT, {"ForPreTraining": Head.PRETRAINING, **_ENCODER_HEADS}, pooler=True, **_OF_BERT),

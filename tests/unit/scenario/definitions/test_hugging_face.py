@@ -180,6 +180,7 @@ def test_a_context_that_is_shorter_than_a_samples_tokens_decides_them(tmp_path: 
         (DEEPSEEK | {"kv_lora_rank": None}, "kv_lora_rank = None: must be"),
         (DEEPSEEK | {"num_experts_per_tok": None}, "num_experts_per_tok: missing"),
         (LLAMA | {"num_key_value_heads": 5}, "num_key_value_heads = 5: must divide the 32 heads"),
+        (PUBLIC["vit-base-patch16-224"] | {"image_size": 8}, "patch_size = 16: must be at most image_size, 8"),
         (LLAMA | {"num_local_experts": 8}, "num_local_experts = 8: is not known of model_type = 'llama'"),
         (LLAMA | {"layer_types": ["linear_attention"]}, "layer_types.0 = 'linear_attention': must be"),
         (

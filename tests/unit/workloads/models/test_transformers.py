@@ -3,12 +3,17 @@ forms."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from gradwire.workloads.divisions.memory import kept_bytes
+from gradwire.workloads.engines.parallel.segments import cut
 from gradwire.workloads.models import model
 from gradwire.workloads.models.device_facts import DEVICES
 from gradwire.workloads.models.profile import LayerKind, Profile
 from gradwire.workloads.models.published_models import TRANSFORMERS, published_shape
+from gradwire.workloads.models.transformer_layers import transformer_profile
 from gradwire.workloads.models.transformer_shapes import Transformer
 
 
@@ -102,6 +107,25 @@ def test_layers_read_what_a_block_reads(name: str) -> None:
     assert read == set(range(len(profile.layers) - 1))
     first = {layer.name for layer in profile.layers if not layer.inputs}
     assert first <= {"embeddings", "decoder/embeddings", "positions", "patches"}
+
+
+def test_experts_of_one_tensor_are_divided_and_kept_as_those_of_a_tensor_each() -> None:
+    shape = shape_of("mixtral-8x7b")
+    assert shape.experts is not None
+    fused = replace(shape, experts=replace(shape.experts, fused=True))
+    each, one = (transformer_profile("m", made, 1, "") for made in (shape, fused))
+    assert (each.parameters, each.flops) == (one.parameters, one.flops)
+    assert len(each.tensors) - len(one.tensors) == shape.blocks * (3 * shape.experts.count - 2)
+    kept = [sum(kept_bytes(layer, shape.tokens) for layer in profile.layers) for profile in (each, one)]
+    assert kept[0] == pytest.approx(kept[1])
+    assert cut(each, 1, 8).stages == cut(one, 1, 8).stages
+
+
+def test_parallel_halves_of_a_block_are_one_segment() -> None:
+    """GPT-J's attention and feed-forward products are summed at once."""
+    ((before, *segments),) = cut(model("gptj-6b"), 1).stages
+    assert before.name == "embeddings"
+    assert [segment.name for segment in segments[:-1]] == [f"block{number}/both" for number in range(28)]
 
 
 def test_links_inside_a_machine_double_with_every_other_generation() -> None:
