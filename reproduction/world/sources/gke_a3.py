@@ -104,8 +104,8 @@ EXAMINED = (
     "**What NCCL's sockets take themselves: measured, and a cause of trees that were too fast.** NCCL 2.28.9 with two and three ranks on "
     "one H100, in another provider's virtual machine, reached its ranks by sockets on the loopback interface "
     "(`benchmarks/host/nccl_sockets.cu`). On top of half a round trip of TCP between two threads that sleep, 8.3 us, and of NCCL's "
-    "table, a message took 5 us by LL and 11 to 20 us by Simple, and a call 4 us. All of that goes, and some of the half round trip, where no "
-    "threads are signalled (`NCCL_SOCKET_NTHREADS=0`: the call took 24 in place of 43 us by LL, 48 in place of 82 by Simple). Without "
+    "table, a message took 5 us by LL and 11 to 20 us by Simple, and a call 4 us. All of that goes, and some of the half round trip, where "
+    "no threads are signalled (`NCCL_SOCKET_NTHREADS=0`: the call took 24 in place of 43 us by LL, 48 in place of 82 by Simple). Without "
     "this time, the tree of 4 MB had 5.06 GB/s (+11.5 %), and 8 bytes took 122 us (-30 %).",
     "**What is left of 8 bytes: the network.** They would need 63 us for a message on top of that, 20 us more than the provider's "
     "netperf, which is between two small machines, which carry 2 Gbit/s. A wake-up of a thread is in netperf, and took 5 to 7 us where "

@@ -49,7 +49,8 @@ ULTRASCALE = Source(
         f"a machine carries {HOST_RATE.removesuffix('GB/s')} GB/s each way: fitted on 4 nodes",
         "by `gradwire ccl`: the algorithm, protocol and chunks that NCCL 2.22 chooses (no version is printed) with the plugin of "
         f"its time (aws-ofi-nccl 1.13, without its tuner); four cards of 100 Gbit/s are one of 400 Gbit/s; {SIZE}, for no size is printed",
-        f"{LATENCY.removesuffix('us')} us for a message by EFA on top of NCCL's table: fitted on a public log of 8 bytes on two such machines (docs/ccl.md)",
+        f"{LATENCY.removesuffix('us')} us for a message by EFA on top of NCCL's table: fitted on a "
+        "public log of 8 bytes on two such machines (docs/ccl.md)",
     ),
     cell=cell,
     further=further,
