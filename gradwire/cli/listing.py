@@ -36,7 +36,8 @@ from gradwire.scenario.scenario_files import SCENARIOS, scenario_names
 from gradwire.scenario.sections.defined import DefinedSection
 from gradwire.workloads.installed_packages import DEVICES, GRADWIRE, MODELS
 from gradwire.workloads.models.catalogue import BUILT_IN, Catalogue
-from gradwire.workloads.models.device_facts import GIB, ByKind, Device
+from gradwire.workloads.models.data_sheets import GIB
+from gradwire.workloads.models.device_facts import ByKind, Device
 from gradwire.workloads.models.profile import Profile
 from gradwire.workloads.strategy import AS_THEY_LEAVE, Strategy
 from gradwire.workloads.strategy_registry import strategy, strategy_names, strategy_origins
