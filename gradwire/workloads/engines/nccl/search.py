@@ -20,6 +20,12 @@ src/graph/topo.cc."""
 PCI_PAYLOAD_GB_PER_S = {Gpu.VOLTA: 14.4, Gpu.AMPERE: 28.8, Gpu.HOPPER: 57.6, Gpu.BLACKWELL: 57.6}
 """Payload that 16 lanes of PCI Express 3, 4 and 5 carry each way: 8, 16 and 32 GT/s, 128 of 130 bits, and 256 bytes of
 payload in packets with 24 bytes of headers (PCI Express Base Specification)."""
+INTEL_OVERHEAD = 6 / 5
+"""What NCCL counts for a byte between a GPU and another device through an Intel processor (`INTEL_P2P_OVERHEAD`,
+src/graph/topo.h)."""
+WRITES_BACK = 1 / 8
+"""What it counts on top where a GPU before Ampere sends and receives, for what goes back (`followPath`,
+src/graph/search.cc)."""
 ROUNDING = 1e-6
 MAX_GPUS = 72
 MAX_MACHINES = 65536
@@ -119,14 +125,31 @@ class _Search:
         self.most_heads = min(machine.gpus, MAX_NVLS_GPUS, machine.nics if self.several else MAX_NVLS_GPUS)
 
     def _through_nics(self, speed: float) -> int:
-        """Channels of a rate that NICs carry."""
+        """Channels of a rate that NICs carry, each in a slot of PCI Express, and the slots of the GPUs."""
         machine = self.machine
-        return machine.nics * floor(machine.nic_gb_per_s / speed + ROUNDING)
+        counted = 1.0 if machine.gpu_direct or machine.amd else INTEL_OVERHEAD
+        of_nic = floor(min(machine.nic_gb_per_s, self.pci / counted) / speed + ROUNDING)
+        if machine.gpu < Gpu.AMPERE and machine.nics >= machine.gpus:
+            counted += WRITES_BACK
+        return min(machine.nics * of_nic, machine.gpus * floor(self.pci / counted / speed + ROUNDING))
 
-    def fitting(self, speed: float, most: int) -> int:
-        """Channels of a rate that fit, for rings and for trees: each passes every GPU once."""
-        inside = floor(self.inside / speed + ROUNDING) if self.machine.gpus > 1 else most
-        return min(most, inside, self._through_nics(speed) if self.several else most)
+    def fitting(self, speed: float, most: int, *, closed: bool = False) -> int:
+        """Channels of a rate that fit, for rings and for trees: each passes every GPU once.
+
+        Only rings within a machine are closed. From the last GPU of others, nothing goes on inside.
+        """
+        inside = self.fitting_inside(speed, most, closed=closed)
+        return min(inside, self._through_nics(speed)) if self.several else inside
+
+    def fitting_inside(self, speed: float, most: int, *, closed: bool = False) -> int:
+        """Channels of a rate, `most` at most, that links inside carry."""
+        gpus = self.machine.gpus
+        if gpus == 1:
+            return most
+        # On one machine, NCCL's search finds trees of more than two GPUs about as fast as closed rings.
+        closed = closed or (gpus > 2 and not self.several)
+        fit = floor(self.inside / speed + ROUNDING)
+        return max(count for count in range(most + 1) if count - (0 if closed else count // gpus) <= fit)
 
     def fitting_nvls(self, speed: float, between: float) -> int:
         """Returns the number of channels of a rate that fit, for NVLS: a channel has a head, whose links carry it
@@ -169,7 +192,7 @@ def _ring(search: _Search) -> FoundChannels:
     index, best = search.first(1, ring=True), NOTHING
     while True:
         speed = search.speeds[index]
-        channels = search.fitting(speed, most)
+        channels = search.fitting(speed, most, closed=not search.several)
         if channels * speed > best.total_between + ROUNDING:
             best = FoundChannels(channels, speed, speed)
         if channels == most or best.total_between >= search.inside or not search.goes_on(index, best):
@@ -177,7 +200,7 @@ def _ring(search: _Search) -> FoundChannels:
         index += 1
     best = search.doubled(best or NOTHING, most)
     for speed in reversed(search.speeds):
-        channels = search.fitting(speed, most)
+        channels = search.fitting(speed, most, closed=not search.several)
         if speed > best.between and channels >= best.channels and channels * speed > best.total_between + ROUNDING:
             best = FoundChannels(channels, speed, speed)
     return best if best.channels else FoundChannels(1, 0.1, 0.1)
@@ -194,7 +217,7 @@ def _tree(search: _Search, channels: int) -> FoundChannels:
     for speed in reversed(search.speeds):
         if speed <= tree.inside or tree.inside >= 2 * tree.between:
             continue
-        if search.machine.gpus > 1 and channels * speed > search.inside + ROUNDING:
+        if search.fitting_inside(speed, channels) < channels:
             break
         tree = replace(tree, inside=speed)
     return tree
@@ -287,5 +310,5 @@ def search(
         all_channels=raised,
         nvls_channels=nvls_channels,
         nvls_tree_chunk_bytes=nvls_tree_chunk_bytes,
-        same_order=machines == 1 or machine.nics == 1,
+        same_order=machines == 1 or machine.nics == 1 or machine.gpus == 1,
     )
