@@ -86,8 +86,8 @@ with (HERE / "parameter_counts.csv").open(newline="") as counts:
     COUNTS = list(csv.DictReader(counts))
 """Parameters of public checkpoints, computed here, and published, as far as a count is known: all but about ten of these
 were not read again in a checkpoint's files. What holds the numbers is transformers 5.24, whose own classes have the same
-count for the same keys, where it has the family. `published_beside` of those published are not the model's that trains here: of its vision part, of its
-routers' correction biases, which have no gradient, or of a module that predicts a further token."""
+count for the same keys, where it has the family. `published_beside` of those published are not the model's that trains
+here: of its vision part, of its routers' correction biases, which have no gradient, or of a module that predicts a further token."""
 
 
 @pytest.mark.parametrize("row", COUNTS, ids=[row["example"] for row in COUNTS])
