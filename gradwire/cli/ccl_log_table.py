@@ -22,6 +22,7 @@ HEAD = (
 def show_log(path: Path, given: CclOptions, written: frozenset[str], kind: Collective, *, as_json: bool) -> None:
     """Prints the rows of a log beside those of the model. Raises InputFault."""
     from gradwire.runs.ccl_log import compare, explain, facts_of, kind_of_log, known_version, read_log
+    from gradwire.terminal_text import visible
 
     found = read_log(path)
     said = found.version
@@ -34,7 +35,7 @@ def show_log(path: Path, given: CclOptions, written: frozenset[str], kind: Colle
     if as_json:
         print(json.dumps(_document(given, kind, compared, why, sources), indent=1))
         return
-    print(f"# {kind.value} of {path.name}, beside what the model expects")
+    print(f"# {kind.value} of {visible(path.name)}, beside what the model expects")
     print(f"# {_machines(given, sources)}")
     if said is not None and said != given.version:
         print(f"# NCCL {said} is not known here: the tables of {given.version} are taken")

@@ -64,7 +64,7 @@ TRANSPORTS = {
         "fitted: 23.7 GB/s at 1 GiB on 2 machines of 8 H100 (gke_a3, TCP)",
     ),
     "rdma": Transport(True, 5.1e-6, "fitted: 16 bytes on 2 DGX H100 took 39.1 us (ccl_logs)", 4096),
-    "efa": Transport(True, 0.0, "of its plugin (gradwire/workloads/engines/nccl/efa_plugin.py, CROSSING_S)", 9000),
+    "efa": Transport(True, 0.0, "fitted to public logs (docs/ccl.md)", 9000),
 }
 
 
@@ -383,8 +383,11 @@ def _notes(given: CclOptions, comm: Communicator) -> list[str]:
         + (f", {searched.nvls.channels} heads of NVLS" if searched.nvls.channels else ""),
     ]
     if comm.machines > 1:
-        latency = transport.source if given.latency is None else "as given"
-        notes.append(f"latency on top of NCCL's table: {latency}")
+        own_s = comm.plugin.crossing_s if comm.plugin else transport.crossing_s
+        latency = f"{own_s * 1e6:g} us, {transport.source}" if given.latency is None else "as given"
+        notes.append(f"latency of a message on top of NCCL's table: {latency}")
+        if comm.machine.nics != given.nics:
+            notes.append(f"the plugin shows NCCL {comm.machine.nics} NICs, one for each GPU, in place of {given.nics}")
         if not transport.gpu_direct:
             taken = ", ".join(f"{took_s * 1e6:g} us by {protocol.value}" for protocol, took_s in SOCKETS_S.items())
             notes.append(f"NCCL's sockets take more for a message: {taken}; measured on an H100")

@@ -12,16 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Literal, cast
 
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.collectives.choice import Layout, layout_of
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.chooser import Communicator, choose, latency_us
+from gradwire.workloads.engines.nccl.devices import GpuName
 from gradwire.workloads.engines.nccl.options import NCCL, NcclOptions, Setup, setup_of
 from gradwire.workloads.job import Job
-
-GpuName = Literal["v100", "a100", "h100", "b200"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ class CallCosts:
     @cached_property
     def _setup(self) -> Setup:
         """All that NCCL sees."""
-        return setup_of(self.job, NcclOptions(gpu=cast(GpuName, self.job.gpu)))
+        return setup_of(self.job, NcclOptions(gpu=GpuName(self.job.gpu or "")))
 
 
 @cache

@@ -206,7 +206,8 @@ class CallFacts:
             # A GPU's links carry each head's data, and its own as a head once more.
             rate *= heads / (heads + 1)
         if self.algorithm is NVLS_TREE:
-            most = NEWEST.nvls_tree_max or {}
+            most = NEWEST.nvls_tree_max
+            assert most is not None  # versions since 2.28 have it
             rate = min(rate, heads * most[gpu][comm.size_class] * ranks / (2 * (ranks - 1)))
         return data / (rate * 1e9)
 
