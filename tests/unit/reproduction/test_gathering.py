@@ -199,11 +199,11 @@ def test_another_process_that_runs_the_same_point_is_waited_for(tmp_path: Path) 
     def other() -> None:
         with store.locked("key", threading.Event()):
             held.set()
-            assert release.wait(10)
+            assert release.wait(120)
 
     holder = threading.Thread(target=other)
     holder.start()
-    assert held.wait(10)
+    assert held.wait(120)
     waiting = threading.Timer(0.1, stop.set)
     waiting.start()
     with pytest.raises(MachineFault, match="stopped"), store.locked("key", stop):

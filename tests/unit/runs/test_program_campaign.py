@@ -138,7 +138,7 @@ def test_scenarios_side_by_side_have_a_folder_and_a_report_each_and_lines_that_s
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     names = ("first", "second")
-    together = threading.Barrier(len(names), timeout=30)
+    together = threading.Barrier(len(names), timeout=120)
 
     def machine(request: JobRequest) -> None:
         together.wait()

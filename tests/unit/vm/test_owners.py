@@ -39,5 +39,5 @@ def test_a_process_tells_for_whom_it_was_started() -> None:
         assert owner_of_process(child.pid) == this_process()
     finally:
         child.kill()
-        child.wait(20)
+        child.wait(120)
     assert owner_of_process(child.pid) is None

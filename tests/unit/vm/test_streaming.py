@@ -64,7 +64,7 @@ def test_following_ends_when_all_outputs_are_closed() -> None:
         second_end.write(b"b")
         first_end.close()
         second_end.close()
-        assert follow({first: seen.append, second: seen.append}, time_limit_s=5) is FollowEnd.CLOSED
+        assert follow({first: seen.append, second: seen.append}, time_limit_s=120) is FollowEnd.CLOSED
     assert sorted(seen) == ["a", "b"]
 
 
@@ -72,7 +72,7 @@ def test_what_was_written_before_the_end_is_still_handed_on() -> None:
     seen: list[str] = []
     with pipe() as (reader, writer):
         os.write(writer.fileno(), b"x" * 300_000 + b"\nlast\n")
-        end = follow({reader: seen.append}, time_limit_s=5, finished=lambda: True)
+        end = follow({reader: seen.append}, time_limit_s=120, finished=lambda: True)
     assert end is FollowEnd.FINISHED
     assert seen[-1] == "last"
 
@@ -93,7 +93,7 @@ def test_what_is_written_just_before_the_end_is_handed_on() -> None:
                 os.write(writer.fileno(), b"the reason\n")
 
         os.write(first_end.fileno(), b"line\n")
-        assert follow({first: take, second: seen.append}, time_limit_s=5, finished=lambda: bool(seen)) is FINISHED
+        assert follow({first: take, second: seen.append}, time_limit_s=120, finished=lambda: bool(seen)) is FINISHED
     assert seen == ["line", "the reason"]
 
 
@@ -126,7 +126,7 @@ def test_following_ends_when_stopped() -> None:
     stop = threading.Event()
     stop.set()
     with pipe() as (reader, _):
-        assert follow({reader: lambda _: None}, time_limit_s=5, stop=stop) is FollowEnd.STOPPED
+        assert follow({reader: lambda _: None}, time_limit_s=120, stop=stop) is FollowEnd.STOPPED
 
 
 def test_a_flood_does_not_outlast_the_time_limit() -> None:

@@ -141,7 +141,7 @@ def test_graphml_declares_nothing_and_loses_nothing(tmp_path: Path, text: str, s
     begun_bytes, begun_s = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10, time.process_time()
     assert said in refusal(path, "net.graphml")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10 < begun_bytes + MOST_MEMORY_BYTES
-    assert time.process_time() - begun_s < 5.0
+    assert time.process_time() - begun_s < 30.0
 
 
 TWO = [{"id": "a"}, {"id": "b"}]

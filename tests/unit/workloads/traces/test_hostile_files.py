@@ -33,7 +33,7 @@ from tests.unit.workloads.traces.small_traces import (
     varint,
 )
 
-SOON_S = 10.0
+SOON_S = 60.0
 """Far more than any of these takes."""
 
 
