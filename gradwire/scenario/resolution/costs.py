@@ -7,17 +7,17 @@ import random
 
 from gradwire.scenario.schema import PointSection
 from gradwire.scenario.sections.costs import CostsSection
+from gradwire.workloads.engines.nccl.devices import DEVICES
 from gradwire.workloads.job import Costs
 
-GPUS_OF_NCCL = {"v100": "v100", "a100": "a100", "h100": "h100", "h200": "h100", "b200": "b200"}
-"""Devices whose calls NCCL's tables know, and the GPU that stands for them there. An H200 has the processor of an H100."""
 KERNELS = "-kernels"
 """Ending of devices that are the same GPU, timed by kind of layer."""
 
 
 def gpu_of(device: str | None) -> str | None:
     """Returns the GPU that NCCL's tables have for a device; None for one that they do not have."""
-    return GPUS_OF_NCCL.get((device or "").removesuffix(KERNELS))
+    name = (device or "").removesuffix(KERNELS)
+    return name if name in DEVICES else None
 
 
 def costs_of(section: CostsSection, link_bytes_per_s: float | None = None) -> Costs:

@@ -38,7 +38,7 @@ def test_a_machines_links_and_calls_are_those_of_the_device() -> None:
     job = point().resolved.job
     assert job.costs.local_bytes_per_s == 300e9
     assert job.gpu == "a100"
-    assert point(device="h200-kernels").resolved.job.gpu == "h100"
+    assert point(device="h200-kernels").resolved.job.gpu == "h200"
     assert point(costs={"local_rate": {"value": "1GB/s", "source": "x"}}).resolved.job.costs.local_bytes_per_s == 1e9
 
 
