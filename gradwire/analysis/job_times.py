@@ -1,9 +1,11 @@
-"""Iterations of the jobs of a plan that has several: each job's own, and which of them are measured while all others
+"""Iterations of the jobs of a plan that has several: each job's own, and what is measured of them while all others
 run."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -56,25 +58,65 @@ def fluid_edges_s(plan: Plan, times: FluidTimes, iterations: int) -> list[Float6
     return edges
 
 
-def measured_windows(plan: Plan, edges_s: Sequence[Float64], warmup: int) -> list[MeasuredIterations]:
-    """Iterations of each job that lie where all jobs run and none is in its warm-up; maybe none.
+@dataclass(frozen=True)
+class MeasuredJob:
+    """The iterations of a job in the time in which all jobs run and none is in its warm-up.
 
-    warmup: iterations of the plan that are dropped.
+    A job is measured as throughput is defined, by its work over that time: an iteration that lies there in part counts
+    by that part. Without the parts, a job that others leave the network in bursts would seem faster than it is, for its
+    long iterations are those that begin or end outside.
     """
-    first_s = max(float(edges[warmup * job.iterations]) for job, edges in zip(plan.jobs, edges_s, strict=True))
-    last_s = min(float(edges[-1]) for edges in edges_s)
-    windows = []
+
+    #: The iterations that lie there as a whole or in part.
+    window: MeasuredIterations
+    #: Their times in seconds, shape (iterations,).
+    times_s: Float64
+    #: Share of each that lies there, shape (iterations,).
+    shares: Float64
+    #: Begin and end of that time, in seconds of the run's clock.
+    interval_s: tuple[float, float]
+
+    @property
+    def whole(self) -> int:
+        """Number of iterations that lie there as a whole."""
+        return int((self.shares == 1.0).sum())
+
+    @property
+    def mean_s(self) -> float:
+        """The measured time over the iterations in it, in seconds; nan if no iteration lies there as a whole."""
+        return float(self.shares @ self.times_s / self.shares.sum()) if self.whole else math.nan
+
+
+def measured_jobs(plan: Plan, edges_s: Sequence[Float64], warmup: int) -> list[MeasuredJob]:
+    """Returns what is measured of each job. warmup: iterations of the plan that are dropped.
+
+    The time begins and ends with iterations of the slowest job: where others follow its rhythm, the work that they do
+    in it does not depend on where in that rhythm it begins.
+    """
+    begin_s, end_s = _common_time_s(plan, edges_s, warmup)
+    measured = []
     for edges in edges_s:
-        tolerance_s = OUTSIDE * float(np.diff(edges).min())
-        inside = np.flatnonzero((edges[:-1] >= first_s - tolerance_s) & (edges[1:] <= last_s + tolerance_s))
-        windows.append(MeasuredIterations(int(inside[0]) if len(inside) else 0, len(inside)))
-    return windows
+        times_s = np.diff(edges)
+        inside_s = np.minimum(edges[1:], end_s) - np.maximum(edges[:-1], begin_s)
+        shares = np.clip(inside_s / times_s, 0.0, 1.0)
+        tolerance = OUTSIDE * times_s.min() / times_s
+        shares = np.where(shares > 1.0 - tolerance, 1.0, np.where(shares < tolerance, 0.0, shares))
+        found = np.flatnonzero(shares)
+        window = MeasuredIterations(int(found[0]) if len(found) else 0, len(found))
+        kept = slice(window.warmup, window.end)
+        measured.append(MeasuredJob(window, times_s[kept], shares[kept], (begin_s, end_s)))
+    return measured
 
 
-def measured_times_s(edges_s: Float64, window: MeasuredIterations) -> Float64:
-    """Times of the iterations of a job that are measured."""
-    times_s: Float64 = np.diff(edges_s)[window.warmup : window.end]
-    return times_s
+def _common_time_s(plan: Plan, edges_s: Sequence[Float64], warmup: int) -> tuple[float, float]:
+    """Begin and end of the time in which all jobs run and none is in its warm-up, in whole iterations of the slowest
+    job if there is one."""
+    begin_s = max(float(edges[warmup * job.iterations]) for job, edges in zip(plan.jobs, edges_s, strict=True))
+    end_s = min(float(edges[-1]) for edges in edges_s)
+    slowest = max(edges_s, key=lambda edges: float(np.diff(edges).mean()))
+    tolerance_s = OUTSIDE * float(np.diff(slowest).min())
+    own = slowest[(slowest >= begin_s - tolerance_s) & (slowest <= end_s + tolerance_s)]
+    return (float(own[0]), float(own[-1])) if len(own) > 1 else (begin_s, end_s)
 
 
 def _begins(plan: Plan, job: PlanJob) -> Int64:

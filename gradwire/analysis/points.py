@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from gradwire.analysis.agreement.causes import Cause
 from gradwire.analysis.bounds import bounds
 from gradwire.analysis.iterations import iteration_times_s
+from gradwire.analysis.job_times import MeasuredJob
 from gradwire.analysis.statistics import summarise
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.datatypes.plan import Plan
@@ -137,16 +138,16 @@ def job_results(
     whole: PointResult,
     plan: Plan,
     fabric: Fabric,
-    measured: Sequence[Sequence[float]],
+    measured: Sequence[MeasuredJob],
     of_jobs: Sequence[dict[str, str]],
 ) -> tuple[PointResult, ...]:
     """The rows of the jobs of a plan that has several.
 
-    whole: of all of them, whose verdict is theirs. measured: times of each job's measured iterations. of_jobs: the
-    parameters in which each job differs from the point.
+    whole: of all of them, whose verdict is theirs. measured: what is measured of each job. of_jobs: the parameters in
+    which each job differs from the point.
     """
     rows = []
-    for job, times_s, own in zip(plan.jobs, measured, of_jobs, strict=True):
+    for job, found, own in zip(plan.jobs, measured, of_jobs, strict=True):
         lower = bounds(plan_of_job(plan, job), fabric)
         row = replace(
             whole,
@@ -159,8 +160,8 @@ def job_results(
             lower_bound_s=lower.lower_bound_s / job.iterations,
             lower_bound_kind=lower.kind,
         )
-        if len(times_s):
-            times = summarise(times_s)
+        if found.whole:
+            times = summarise(found.times_s, shares=found.shares)
             row = replace(
                 row,
                 iteration_time_s=times.mean,

@@ -57,8 +57,14 @@ class SampleSummary:
         return None if self.ci is None else self.mean + self.ci
 
 
-def summarise(values: Sequence[float] | npt.NDArray[np.float64], confidence: float = CONFIDENCE) -> SampleSummary:
+def summarise(
+    values: Sequence[float] | npt.NDArray[np.float64],
+    confidence: float = CONFIDENCE,
+    shares: npt.NDArray[np.float64] | None = None,
+) -> SampleSummary:
     """Mean, sample standard deviation and Student-t interval of independent measurements.
+
+    shares: how much each measurement counts, from 0 to 1, shape (values,); None: all count in full.
 
     Iterations of a run are not independent in every workload: an interval over them is about the mean of this run,
     while an interval over seeds is about the strategy. The mean of no values is nan.
@@ -67,12 +73,14 @@ def summarise(values: Sequence[float] | npt.NDArray[np.float64], confidence: flo
     count = len(array)
     if count == 0:
         return SampleSummary(0, math.nan, None, None)
-    mean = float(array.mean())
-    if count == 1:
-        return SampleSummary(1, mean, None, None)
-    std = float(array.std(ddof=1))
-    quantile = float(special.stdtrit(count - 1, 0.5 + confidence / 2))
-    return SampleSummary(count, mean, std, quantile * std / math.sqrt(count))
+    weights = np.ones(count) if shares is None else shares
+    weight = float(weights.sum())
+    mean = float(weights @ array / weight)
+    if weight <= 1:
+        return SampleSummary(count, mean, None, None)
+    std = math.sqrt(float(weights @ (array - mean) ** 2) / (weight - 1))
+    quantile = float(special.stdtrit(weight - 1, 0.5 + confidence / 2))
+    return SampleSummary(count, mean, std, quantile * std / math.sqrt(weight))
 
 
 class TimeComparison(StrEnum):

@@ -248,6 +248,8 @@ class Plan:
     #: Speed at which a worker computes while a tensor is under way at its rank (rank_transfers.py), as a share of its speed
     #: otherwise.
     speed_while_communicating: float = 1.0
+    #: Number of the first connection, where the plan is that of one job out of several: those before it are of other jobs.
+    first_connection: int = 0
 
     @property
     def workers(self) -> Int64:
@@ -288,6 +290,13 @@ class Plan:
         remote[unicast] = machine[ops.rank[unicast]] != machine[ops.peer[unicast]]
         return remote
 
+    def connection_keys(self) -> npt.NDArray[np.int32]:
+        """Returns the (send queue, receiving rank, traffic class) of each TCP connection, in the order of their numbers."""
+        ops, sends = self.ops, np.flatnonzero(self.is_remote() & (self.ops.group == 0))
+        columns = np.column_stack([ops.lane[sends], ops.peer[sends], ops.traffic_class[sends]])
+        keys: npt.NDArray[np.int32] = np.unique(columns, axis=0)
+        return keys
+
     def multicasts(self) -> list[tuple[int, tuple[int, ...]]]:
         """Sending host and sorted receiving hosts of the group messages, each combination once. Switches must copy for
         all of them."""
@@ -323,6 +332,7 @@ class Plan:
             "notes": list(self.notes),
             # Plans of machines with one NIC have the digest that they had before there were others.
             **({"nics_per_host": self.nics_per_host} if self.nics_per_host > 1 else {}),
+            **({"first_connection": self.first_connection} if self.first_connection else {}),
             **({"jobs": [asdict(job) for job in self.jobs]} if self.jobs else {}),
             **(
                 {"speed_while_communicating": self.speed_while_communicating}

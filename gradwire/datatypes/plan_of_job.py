@@ -16,7 +16,8 @@ Number = TypeVar("Number", bound=np.generic)
 def plan_of_job(plan: Plan, job: PlanJob) -> Plan:
     """The job's own plan, on the same hosts, with as many iterations of the job in one, and begun with the others.
 
-    What it is bound by, and what it takes with the network for itself, is what it says of this plan.
+    What it is bound by, and what it takes with the network for itself, is what it says of this plan. Its connections keep
+    their numbers, so that switches that hash them send them the ways that they go beside the other jobs.
     """
     last = job.first_op + job.iterations * job.ops
     rows = slice(job.first_op, last)
@@ -79,6 +80,7 @@ def plan_of_job(plan: Plan, job: PlanJob) -> Plan:
         samples=job.samples * job.iterations,
         notes=(),
         jobs=(),
+        first_connection=int((plan.connection_keys()[:, 0] < queues[0]).sum()) if len(queues) else 0,
     )
 
 

@@ -21,10 +21,10 @@ from gradwire.analysis.agreement.phases import IterationsOfJob, phases_s
 from gradwire.analysis.agreement.short_windows import all_along, short_windows
 from gradwire.analysis.agreement.trials import SeenEffects, trials
 from gradwire.analysis.fluid.delays import delays_of
-from gradwire.analysis.fluid.ideal import LARGEST_PLAN_OPS, IdealRun, mean_s
+from gradwire.analysis.fluid.ideal import LARGEST_PLAN_OPS, IdealRun
 from gradwire.analysis.fluid.steady import MeasuredIterations
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.analysis.job_times import logged_edges_s, measured_times_s, measured_windows
+from gradwire.analysis.job_times import logged_edges_s, measured_jobs
 from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.points import PointResult
 from gradwire.analysis.timeline.critical_path import critical_path
@@ -178,14 +178,15 @@ def _examined_jobs(run: IdealRun, log: OpLog, record: PointRecord) -> Iterator[t
     common plan consists of the jobs that still iterate, and says nothing where one of them has many more iterations
     than another."""
     edges_s = logged_edges_s(run.plan, log, record.iterations)
-    windows = measured_windows(run.plan, edges_s, record.warmup)
     seen = replace(_seen(run, LoggedOps.of(run.plan, log), record), apart_s=phases_s(run.plan, edges_s, record.warmup))
-    for number, (edges, window) in enumerate(zip(edges_s, windows, strict=True)):
-        job_run, times_s = replace(run, counted=IterationsOfJob(number)), measured_times_s(edges, window)
-        deviation = Deviation(mean_s(times_s), job_run.time_s())
+    for number, measured in enumerate(measured_jobs(run.plan, edges_s, record.warmup)):
+        deviation = Deviation(measured.mean_s, replace(run, counted=IterationsOfJob(number)).time_s())
         if deviation.matters:
             tried = replace(run, counted=IterationsOfJob(number, at_least=True))
-            yield deviation.ratio, _found(tried, deviation, replace(seen, iterations_s=tuple(times_s.tolist())))
+            yield (
+                deviation.ratio,
+                _found(tried, deviation, replace(seen, iterations_s=tuple(measured.times_s.tolist()))),
+            )
         else:  # or one of both times is not there
             yield 1.0, Agreement()
 

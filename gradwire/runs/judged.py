@@ -21,7 +21,7 @@ from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.paths import SpineOf
 from gradwire.analysis.fluid.steady import MeasuredIterations, window_times_s
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.analysis.job_times import logged_edges_s, measured_times_s, measured_windows
+from gradwire.analysis.job_times import logged_edges_s, measured_jobs
 from gradwire.analysis.packets.captures import write_dissector
 from gradwire.analysis.point_frames import write_frame
 from gradwire.analysis.points import PointResult, failed_point, job_results, point_result
@@ -275,8 +275,7 @@ def _results_of_jobs(
         return ()
     record = stored.record()
     edges_s = logged_edges_s(plan, log, record.iterations)
-    windows = measured_windows(plan, edges_s, record.warmup)
-    measured = [measured_times_s(edges, window).tolist() for edges, window in zip(edges_s, windows, strict=True)]
+    measured = measured_jobs(plan, edges_s, record.warmup)
     own = [point.parameters_of_job(job.name) for job in plan.jobs]
     rule = rule_of(stored.task().sockets.unsent_bytes)
     ideal = job_times(plan, fabric, rule, warmup=record.warmup, iterations=record.iterations)

@@ -17,7 +17,7 @@ from gradwire.analysis.agreement.causes import Cause, Trial, rough
 from gradwire.analysis.fluid.estimate import Buffered, FluidTimes, Jitter
 from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.steady import MeasuredIterations
-from gradwire.analysis.job_times import Float64, fluid_edges_s, measured_times_s, measured_windows
+from gradwire.analysis.job_times import Float64, fluid_edges_s, measured_jobs
 from gradwire.analysis.quantities import quantity
 from gradwire.datatypes.plan import Plan
 
@@ -35,14 +35,11 @@ class IterationsOfJob:
     #: Whether the longest iteration counts if none begins and ends while all run. It would have taken longer.
     at_least: bool = False
 
-    def __call__(self, plan: Plan, times: FluidTimes, window: MeasuredIterations) -> Float64:
-        """Their times on an ideal network. window: iterations of the plan."""
+    def __call__(self, plan: Plan, times: FluidTimes, window: MeasuredIterations) -> float:
+        """Their mean in seconds on an ideal network; nan if there are none. window: iterations of the plan."""
         edges_s = fluid_edges_s(plan, times, window.end)
-        own = measured_windows(plan, edges_s, window.warmup)[self.number]
-        if own.iterations or not self.at_least:
-            return measured_times_s(edges_s[self.number], own)
-        longest: Float64 = np.diff(edges_s[self.number]).max(keepdims=True)
-        return longest
+        own = measured_jobs(plan, edges_s, window.warmup)[self.number]
+        return own.mean_s if own.whole or not self.at_least else float(np.diff(edges_s[self.number]).max())
 
 
 def phases_s(plan: Plan, edges_s: Sequence[Float64], warmup: int) -> tuple[float, ...]:

@@ -3,7 +3,6 @@ start."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -42,9 +41,9 @@ class IdealRun:
     delays: Delays | None = None
     #: Paths of the plan's messages, if they are not those of its ranks on the fabric.
     paths: Paths | None = None
-    #: Times of the iterations that count, where they are not those of the window: of one of several jobs, out of what a
-    #: plan's ops take.
-    counted: Callable[[Plan, FluidTimes, MeasuredIterations], npt.NDArray[np.float64]] | None = None
+    #: Mean in seconds of the iterations that count, where they are not those of the window: of one of several jobs, out
+    #: of what a plan's ops take.
+    counted: Callable[[Plan, FluidTimes, MeasuredIterations], float] | None = None
 
     def of(self, send_ends: SendEnds) -> IdealRun:
         """Returns this run with another rule for when a SEND ends."""
@@ -83,9 +82,13 @@ class IdealRun:
     def time_apart_s(self, apart_s: Sequence[float]) -> float:
         """Mean of as many iterations, after one in which each worker begins so much later than the first."""
         window = MeasuredIterations(1, self.window.iterations)
-        return mean_s(replace(self, window=window).iterations_s(apart_s=apart_s))
+        return replace(self, window=window).time_s(apart_s=apart_s)
 
-    def iterations_s(
+    def iterations_s(self) -> npt.NDArray[np.float64]:
+        """Time of each measured iteration. Raises InternalFault for a plan that gets stuck."""
+        return window_times_s(self._times(), self.window)
+
+    def time_s(
         self,
         *,
         latency_s: float = 0.0,
@@ -93,10 +96,23 @@ class IdealRun:
         whole_bytes: int = 0,
         early_bytes: int = 0,
         apart_s: Sequence[float] = (),
-    ) -> npt.NDArray[np.float64]:
-        """Time of each measured iteration; the effects are those of `estimate`. Raises InternalFault for a plan that
-        gets stuck."""
-        times = estimate(
+    ) -> float:
+        """Mean of the measured iterations; nan if none of a job is measured. The effects are those of `estimate`. Raises
+        InternalFault for a plan that gets stuck."""
+        times = self._times(latency_s, jitter, whole_bytes, early_bytes, apart_s)
+        if self.counted is not None:
+            return self.counted(self.plan, times, self.window)
+        return float(window_times_s(times, self.window).mean())
+
+    def _times(
+        self,
+        latency_s: float = 0.0,
+        jitter: Jitter | None = None,
+        whole_bytes: int = 0,
+        early_bytes: int = 0,
+        apart_s: Sequence[float] = (),
+    ) -> FluidTimes:
+        return estimate(
             self.plan,
             self.fabric,
             self.spine_of,
@@ -111,18 +127,3 @@ class IdealRun:
             paths=self.paths,
             with_ops=self.counted is not None,
         )
-        return self.counted(self.plan, times, self.window) if self.counted else window_times_s(times, self.window)
-
-    def time_s(
-        self, *, latency_s: float = 0.0, jitter: Jitter | None = None, whole_bytes: int = 0, early_bytes: int = 0
-    ) -> float:
-        """Mean of the measured iterations; nan if none of a job is measured."""
-        times_s = self.iterations_s(
-            latency_s=latency_s, jitter=jitter, whole_bytes=whole_bytes, early_bytes=early_bytes
-        )
-        return mean_s(times_s)
-
-
-def mean_s(times_s: npt.NDArray[np.float64]) -> float:
-    """Mean of some iteration times in seconds; nan if there are none."""
-    return float(times_s.mean()) if len(times_s) else math.nan

@@ -5,13 +5,13 @@ All jobs together have no bound: one that is ahead leaves the network to the oth
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from gradwire.analysis.bounds import bounds
-from gradwire.analysis.fluid.steady import MeasuredIterations
-from gradwire.analysis.job_times import Float64, logged_edges_s, measured_times_s, measured_windows
+from gradwire.analysis.job_times import Float64, MeasuredJob, logged_edges_s, measured_jobs
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.condition_checks import steady_check
 from gradwire.datatypes.plan import Plan
@@ -33,40 +33,41 @@ def job_timing(
     early_s: how early a message may arrive; slack: the share of a bound that is not undercut.
     """
     edges_s = logged_edges_s(plan, log, record.iterations)
-    windows = measured_windows(plan, edges_s, record.warmup)
-    measured = [measured_times_s(edges, window) for edges, window in zip(edges_s, windows, strict=True)]
-    checks = [_measured(plan, windows), _lower_bounds(plan, fabric, measured, early_s, slack, bound_meaning)]
-    shortest_s = min((float(times.mean()) for times in measured if len(times)), default=0.0)
-    return shortest_s, [*checks, _steady(plan, edges_s, windows)]
+    measured = measured_jobs(plan, edges_s, record.warmup)
+    checks = [_measured(plan, measured), _lower_bounds(plan, fabric, measured, early_s, slack, bound_meaning)]
+    shortest_s = min((each.mean_s for each in measured if each.whole), default=0.0)
+    return shortest_s, [*checks, _steady(plan, edges_s, measured)]
 
 
-def _measured(plan: Plan, windows: Sequence[MeasuredIterations]) -> Check:
-    """Each job has iterations while all others run."""
-    counts = [f"{job.name}: {window.iterations}" for job, window in zip(plan.jobs, windows, strict=True)]
-    ok = all(window.iterations for window in windows)
-    return Check("jobs measured", ", ".join(counts), "one iteration of each or more", ok, MEASURED_MEANING)
+def _measured(plan: Plan, measured: Sequence[MeasuredJob]) -> Check:
+    """Each job has a whole iteration while all others run."""
+    counts = [f"{job.name}: {each.shares.sum():.4g}" for job, each in zip(plan.jobs, measured, strict=True)]
+    begin_s, end_s = measured[0].interval_s
+    value = f"{', '.join(counts)} in {end_s - begin_s:.4g} s"
+    ok = all(each.whole for each in measured)
+    return Check("jobs measured", value, "one whole iteration of each or more", ok, MEASURED_MEANING)
 
 
 def _lower_bounds(
-    plan: Plan, fabric: Fabric, measured: Sequence[Float64], early_s: float, slack: float, meaning: str
+    plan: Plan, fabric: Fabric, measured: Sequence[MeasuredJob], early_s: float, slack: float, meaning: str
 ) -> Check:
     """No job is faster than it could be with the network for itself."""
     values, limits, ok = [], [], True
-    for job, times in zip(plan.jobs, measured, strict=True):
+    for job, each in zip(plan.jobs, measured, strict=True):
         lower = bounds(plan_of_job(plan, job), fabric, early_s)
         limit_s = lower.lower_bound_s / job.iterations * slack
-        mean_s = float(times.mean()) if len(times) else float("inf")
+        mean_s = each.mean_s if each.whole else math.inf
         values.append(f"{job.name}: {mean_s:.6g} s")
         limits.append(f"{limit_s:.6g} s ({lower.kind} x {slack})")
         ok = ok and mean_s >= limit_s
     return Check("lower bound", ", ".join(values), f"at least {', '.join(limits)}", ok, meaning)
 
 
-def _steady(plan: Plan, edges_s: Sequence[Float64], windows: Sequence[MeasuredIterations]) -> Check:
+def _steady(plan: Plan, edges_s: Sequence[Float64], measured: Sequence[MeasuredJob]) -> Check:
     """The measured iterations of no job have a trend."""
     made = [
-        steady_check(np.diff(edges)[: window.end], window.warmup, None)
-        for edges, window in zip(edges_s, windows, strict=True)
+        steady_check(np.diff(edges)[: each.window.end], each.window.warmup, None)
+        for edges, each in zip(edges_s, measured, strict=True)
     ]
     values = [f"{job.name}: {check.value}" for job, check in zip(plan.jobs, made, strict=True)]
     first = made[0]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradwire.datatypes.plan import Int64, Plan
+from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.wire.framing import PORT
 from gradwire.network.fabric import band_of_class
 from gradwire.network.switch_hash import FlowPorts
@@ -81,14 +81,14 @@ def connections_of(plan: Plan) -> list[Connection]:
             dst_host=int(host[dst]),
             traffic_class=traffic_class,
         )
-        for number, (queue, dst, traffic_class) in enumerate(_keys(plan, _unicast_sends(plan)))
+        for number, (queue, dst, traffic_class) in enumerate(plan.connection_keys().tolist(), plan.first_connection)
     ]
 
 
 def connection_of_send(plan: Plan, connections: list[Connection]) -> dict[int, int]:
     """Number of the connection that carries each SEND to one rank across the network."""
     numbers = {(c.queue, c.dst, c.traffic_class): c.number for c in connections}
-    ops, sends = plan.ops, _unicast_sends(plan)
+    ops, sends = plan.ops, np.flatnonzero(plan.is_remote() & (plan.ops.group == 0))
     keys = zip(ops.lane[sends].tolist(), ops.peer[sends].tolist(), ops.traffic_class[sends].tolist(), strict=True)
     return {send: numbers[key] for send, key in zip(sends.tolist(), keys, strict=True)}
 
@@ -96,23 +96,12 @@ def connection_of_send(plan: Plan, connections: list[Connection]) -> dict[int, i
 def multicast_flows_of(plan: Plan) -> list[MulticastFlow]:
     """All multicast flows of the plan."""
     flows = []
-    sends = np.flatnonzero(plan.ops.group == 1)
-    for number, (queue, group, traffic_class) in enumerate(_keys(plan, sends)):
+    ops, sends = plan.ops, np.flatnonzero(plan.ops.group == 1)
+    columns = np.column_stack([ops.lane[sends], ops.peer[sends], ops.traffic_class[sends]])
+    for number, (queue, group, traffic_class) in enumerate(np.unique(columns, axis=0).tolist()):
         ranks: dict[int, list[int]] = {}
         for rank in plan.group_rank[plan.group_start[group] : plan.group_start[group + 1]].tolist():
             ranks.setdefault(int(plan.rank_host[rank]), []).append(rank)
         src_host = int(plan.rank_host[plan.queue_rank[queue]])
         flows.append(MulticastFlow(number, queue, group, traffic_class, src_host, ranks))
     return flows
-
-
-def _unicast_sends(plan: Plan) -> Int64:
-    return np.flatnonzero(plan.is_remote() & (plan.ops.group == 0))
-
-
-def _keys(plan: Plan, sends: Int64) -> list[list[int]]:
-    """The distinct (send queue, rank or group, traffic class) of some SENDs, in order."""
-    ops = plan.ops
-    columns = np.column_stack([ops.lane[sends], ops.peer[sends], ops.traffic_class[sends]])
-    keys: list[list[int]] = np.unique(columns, axis=0).tolist()
-    return keys

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from gradwire.analysis.fluid.delays import own_delays
 from gradwire.analysis.fluid.estimate import MOST_ITERATIONS, FluidTimes, SendEnds, estimate
-from gradwire.analysis.job_times import fluid_edges_s, measured_times_s, measured_windows
+from gradwire.analysis.job_times import fluid_edges_s, measured_jobs
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.plan_of_job import plan_of_job
 from gradwire.faults import InputFault
@@ -153,11 +153,9 @@ def job_times(
     )
     edges_s = fluid_edges_s(plan, times, iterations)
     found = []
-    for job, edges, window in zip(plan.jobs, edges_s, measured_windows(plan, edges_s, warmup), strict=True):
+    for job, edges, measured in zip(plan.jobs, edges_s, measured_jobs(plan, edges_s, warmup), strict=True):
         alone = estimate(plan_of_job(plan, job), built, spine_of, send_ends=rule, delays=delays)
-        shared = measured_times_s(edges, window)
-        shared_s = float(shared.mean()) if len(shared) else math.nan
-        found.append(JobTimes(shared_s, alone.iteration_s / job.iterations, float(edges[-1])))
+        found.append(JobTimes(measured.mean_s, alone.iteration_s / job.iterations, float(edges[-1])))
     return tuple(found)
 
 

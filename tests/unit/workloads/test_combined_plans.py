@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from gradwire.analysis.fluid.estimate import FluidTimes, estimate
 from gradwire.analysis.fluid.steady import MeasuredIterations
-from gradwire.analysis.job_times import fluid_edges_s, logged_edges_s, measured_times_s, measured_windows
+from gradwire.analysis.job_times import fluid_edges_s, logged_edges_s, measured_jobs
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.plan_of_job import plan_of_job
 from gradwire.faults import InternalFault
 from gradwire.network.fabric import Fabric
+from gradwire.network.wire.flows import connections_of
 from gradwire.workloads.checker import check
 from gradwire.workloads.combined_plans import PlacedJob, combined, held_back, relative_times, repeated
 from gradwire.workloads.job import Job
@@ -47,8 +48,7 @@ def times_of_jobs(plan: Plan, fabric: Fabric = FABRIC, warmup: int = 2, iteratio
     """Mean times of the jobs' iterations that the ideal network measures."""
     times: FluidTimes = estimate(plan, fabric, most_iterations=iterations, with_ops=True)
     edges_s = fluid_edges_s(plan, times, iterations)
-    windows = measured_windows(plan, edges_s, warmup)
-    return [float(measured_times_s(edges, window).mean()) for edges, window in zip(edges_s, windows, strict=True)]
+    return [measured.mean_s for measured in measured_jobs(plan, edges_s, warmup)]
 
 
 def to_one_host(**how: int) -> list[PlacedJob]:
@@ -154,12 +154,41 @@ def test_jobs_of_other_speeds_are_measured_only_while_all_run() -> None:
     assert times_of_jobs(plan) == pytest.approx([2 * ALONE_S, 2 * ALONE_S / 3], rel=4 * BARRIER)
 
 
-def test_windows_of_jobs_that_drift_apart_end_with_the_first_to_end() -> None:
+def test_jobs_are_measured_over_whole_iterations_of_the_slowest_while_all_run() -> None:
     plan = combined([onto("a", transfer(), (0, 2)), onto("b", transfer(), (1, 2))])
     slow, fast = (np.arange(5) * step_s for step_s in (np.float64(2.0), np.float64(1.5)))
-    assert measured_windows(plan, [slow, fast], 1) == [MeasuredIterations(1, 2), MeasuredIterations(2, 2)]
-    # An iteration that is out by less than a hundredth counts.
-    assert measured_windows(plan, [slow, slow + 0.001], 1) == [MeasuredIterations(1, 3), MeasuredIterations(1, 3)]
+    measured = measured_jobs(plan, [slow, fast], 1)
+    assert [each.interval_s for each in measured] == [(2.0, 6.0)] * 2
+    assert [each.window for each in measured] == [MeasuredIterations(1, 2), MeasuredIterations(1, 3)]
+    assert measured[1].shares == pytest.approx([2 / 3, 1, 1])
+    assert [each.mean_s for each in measured] == pytest.approx([2.0, 1.5])
+    # An iteration that is out by less than a hundredth counts as a whole.
+    windows = [each.window for each in measured_jobs(plan, [slow, slow + 0.001], 1)]
+    assert windows == [MeasuredIterations(1, 3)] * 2
+
+
+def test_a_job_that_is_held_up_once_in_each_iteration_of_the_other_is_measured_by_its_work() -> None:
+    """By hand: b does five iterations in 10 s, of which one takes 6 s; wherever the warm-up ends, it takes 2 s in the mean."""
+    plan = combined([onto("a", transfer(), (0, 2)), onto("b", transfer(), (1, 2), iterations=5)])
+    for first_s in np.arange(0.5, 8.0):
+        slow = first_s + 10.0 * np.arange(4)
+        fast = np.cumsum([0.0, *[1.0, 1.0, 6.0, 1.0, 1.0] * 3])
+        assert measured_jobs(plan, [slow, fast], 1)[1].mean_s == pytest.approx(2.0)
+
+
+def test_a_job_without_a_whole_iteration_is_not_measured() -> None:
+    plan = combined([onto("a", transfer(), (0, 2)), onto("b", transfer(), (1, 2))])
+    slow, fast = np.array([0.0, 1.0, 9.0]), np.array([0.0, 0.9, 1.8])
+    assert [each.whole for each in measured_jobs(plan, [slow, fast], 1)] == [0, 0]
+
+
+def test_a_job_alone_has_the_connections_that_it_has_beside_the_others() -> None:
+    plan = combined([onto("a", transfer(), (0, 2)), onto("b", transfer(messages=2), (1, 2))])
+    alone = [each for job in plan.jobs for each in connections_of(plan_of_job(plan, job))]
+    together = connections_of(plan)
+    assert [(each.ports, each.src_host, each.dst_host) for each in alone] == [
+        (each.ports, each.src_host, each.dst_host) for each in together
+    ]
 
 
 def test_aggregators_and_plans_of_several_jobs_are_not_combined() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +42,16 @@ RAILS: dict[str, Any] = {
 }
 
 
+def with_each_rule(**axes: Sequence[Any]) -> pytest.MarkDecorator:
+    """Tries all combinations of the axes with all rules; `make test` tries each with one of them, in turn."""
+    tried = []
+    for number, values in enumerate(itertools.product(*axes.values())):
+        for place, rule in enumerate(RULES):
+            marks = [] if (number + place) % len(RULES) == 0 else [pytest.mark.long]
+            tried.append(pytest.param(*values, rule, marks=marks, id="-".join(map(str, (*values, rule)))))
+    return pytest.mark.parametrize((*axes, "rule"), tried)
+
+
 def assert_same(by_class: FluidTimes, of_all: FluidTimes, within: float = 1e-9) -> None:
     """As far as both were computed, and in the steady state."""
     both = min(by_class.needed, of_all.needed)
@@ -47,19 +59,15 @@ def assert_same(by_class: FluidTimes, of_all: FluidTimes, within: float = 1e-9) 
     assert by_class.iteration_s == pytest.approx(of_all.iteration_s, rel=within)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=str)
-@pytest.mark.parametrize("workers", [2, 3, 5, 8, 13])
-@pytest.mark.parametrize("strategy", ["ddp", "ring", "layer-allreduce", "lazy-allreduce"])
+@with_each_rule(workers=[2, 3, 5, 8, 13], strategy=["ddp", "ring", "layer-allreduce", "lazy-allreduce"])
 def test_rings_one_after_the_other(strategy: str, workers: int, rule: Any) -> None:
     options = ONE_BY_ONE if strategy == "ring" else {"bucket_cap": "300KB"} if strategy == "ddp" else {}
     point = resolved_point(strategy, workers, options=options)
     assert_same(times_by_class(point, rule), times_of_all(point, rule))
 
 
-@pytest.mark.parametrize("rule", RULES, ids=str)
-@pytest.mark.parametrize(
-    "tables",
-    [
+@with_each_rule(
+    tables=[
         {"fabric": LEAVES},
         {"fabric": NARROW},
         {"fabric": {"flow_rate": "300mbit"}},
@@ -71,17 +79,14 @@ def test_rings_one_after_the_other(strategy: str, workers: int, rule: Any) -> No
         {"options": {"overlap": False, "wire": "fp16"}},
         {"costs": {"compute_variation": {"value": 0.2, "source": "made up"}}},
     ],
-    ids="-".join,
 )
 def test_rings_on_other_networks_and_at_other_costs(tables: dict[str, Any], rule: Any) -> None:
     point = resolved_point("layer-allreduce", 16, **tables)
     assert_same(times_by_class(point, rule), times_of_all(point, rule))
 
 
-@pytest.mark.parametrize("rule", RULES, ids=str)
-@pytest.mark.parametrize(
-    ("strategy", "options"),
-    [
+@with_each_rule(
+    work=[
         ("fsdp", {}),
         ("fsdp", {"prefetch": 0, "gradients": "bf16"}),
         ("fsdp", {"prefetch": 3, "reshard_after_forward": False}),
@@ -89,10 +94,7 @@ def test_rings_on_other_networks_and_at_other_costs(tables: dict[str, Any], rule
         ("zero1", {"bucket_parameters": 5_000_000, "sum_by": "all-reduce", "overlap_gather": True}),
         ("zero2", {"bucket_parameters": 5_000_000}),
     ],
-)
-@pytest.mark.parametrize(
-    ("tables", "neighbours"),
-    [
+    network=[
         ({}, 1),
         ({}, 2),
         ({"fabric": LEAVES}, 1),
@@ -106,9 +108,9 @@ def test_rings_on_other_networks_and_at_other_costs(tables: dict[str, Any], rule
         (RAILS, 4),
         (THREE_NICS, 3),
     ],
-    ids=str,
 )
-def test_divided_state(strategy: str, options: Any, tables: dict[str, Any], neighbours: int, rule: Any) -> None:
+def test_divided_state(work: tuple[str, Any], network: tuple[dict[str, Any], int], rule: Any) -> None:
+    (strategy, options), (tables, neighbours) = work, network
     # All steps of one of several rings are one message, whose latencies buffered messages would not wait for.
     within = 1e-9 if tables not in (RAILS, THREE_NICS) else 1e-2 if isinstance(rule, Buffered) else 2e-3
     tables = {key: dict(value) for key, value in tables.items()}
@@ -181,10 +183,8 @@ def test_small_tensors_leave_parts_without_bytes() -> None:
     assert any((call.part_bytes == 0).any() for call in compiled.calls)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=str)
-@pytest.mark.parametrize(
-    "options",
-    [
+@with_each_rule(
+    options=[
         {"tensor": 1, "stages": 2, "microbatches": 4},
         {"tensor": 4, "stages": 2, "microbatches": 4, "sequence_parallel": True},
         {"tensor": 4, "stages": 2, "microbatches": 4, "schedule": "gpipe", "recompute": "full"},
@@ -203,12 +203,7 @@ def test_small_tensors_leave_parts_without_bytes() -> None:
         {"tensor": 2, "stages": 1, "microbatches": 2, "recompute": "full"},
         {"tensor": 4, "stages": 2, "microbatches": 4, "chunks": 2, "first_blocks": 0, "last_blocks": 2},
     ],
-    ids=str,
-)
-@pytest.mark.parametrize(
-    "tables",
-    [{}, LATENCY, {"fabric": {**LEAVES, "oversubscription": 2}}, MACHINES, RAILS],
-    ids=lambda tables: "-".join(tables) or "plain",
+    tables=[{}, LATENCY, {"fabric": {**LEAVES, "oversubscription": 2}}, MACHINES, RAILS],
 )
 def test_replicas_of_a_divided_model(tables: dict[str, Any], options: dict[str, Any], rule: Any) -> None:
     per_host = tables.get("cluster", {}).get("workers_per_host", 1)
