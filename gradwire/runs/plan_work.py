@@ -224,12 +224,13 @@ def sockets_of(section: PointSection, fabric: Fabric, clock: Clock, unsent_bytes
 
 
 def lengthened(planned: PlannedRun, judged: JudgedRun) -> PlannedRun | None:
-    """The run with a longer warm-up and more iterations; None if it was steady, has another fault, or cannot be longer.
+    """The run with a longer warm-up and more iterations; None if it was steady, is measured from its cold start, has
+    another fault, or cannot be longer.
 
     It keeps its key: what was measured decides about it, and whatever decided that is in the key.
     """
     failed = [check.name for check in judged.verdict.checks if not check.ok]
-    if planned.point.section.run.warmup != "steady" or failed != [STEADY] or not judged.ended:
+    if judged.warmup == 0 or failed != [STEADY] or not judged.ended:
         return None
     most = min(MOST_ITERATIONS, most_iterations(planned.point, planned.plans, planned.clock))
     longer = longer_window(judged.iteration_times_s, judged.warmup, most)

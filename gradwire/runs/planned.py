@@ -373,7 +373,7 @@ def _key(
         "kernel": _kernel_name(clock),
         "code": run_digest(),
     }
-    if point.section.run.warmup == "steady":
+    if point.section.run.warmup != 0:
         decisive |= {"longer windows": sources_digest(LONGER_MODULES)}
     if faults := planned_faults(point.section.fault, fabric, point.resolved.workers_of_jobs):
         decisive |= {"faults": [asdict(fault) for fault in faults]}

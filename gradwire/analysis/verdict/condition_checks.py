@@ -35,10 +35,8 @@ DRIFT_CHANCE = 0.01
 LEAST_FOR_DRIFT = 5
 """Fewer iterations leave too few degrees of freedom to tell a trend from chance."""
 STEADY_MEANING = (
-    "Later iterations would take a different time than the measured ones: measure more iterations after a "
-    "longer warm-up. "
-    'run.warmup = "steady" tries longer ones by itself, up to 40 iterations in all; beyond that, '
-    "set run.warmup and run.iterations."
+    "Later iterations would take a different time than the measured ones. Longer warm-ups were tried, up to 40 "
+    "iterations in all: beyond that, set run.warmup and run.iterations."
 )
 
 

@@ -111,12 +111,20 @@ def test_the_report_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert said in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
+def test_a_warmup_that_was_asked_for_is_the_least(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine_that_takes(settling, monkeypatch)
+    judged, watcher = only(tmp_path, planned_runs(tmp_path, *SETTINGS, "run.warmup=2"))
+    first, second = windows(watcher)
+    assert first == MeasuredIterations(2, 5)
+    assert second.warmup == first.end
+    assert judged.result.valid
+
+
 @pytest.mark.parametrize("times", [settling, growing])
-def test_a_warmup_that_was_asked_for_stays(times: Times, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cold_start_that_was_asked_for_stays(times: Times, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine_that_takes(times, monkeypatch)
-    judged, watcher = only(tmp_path, planned_runs(tmp_path, *SETTINGS, "run.warmup=1"))
-    assert windows(watcher) == [MeasuredIterations(1, 5)]
-    assert judged.result.verdict.startswith("invalid: steady state")
+    _, watcher = only(tmp_path, planned_runs(tmp_path, *SETTINGS, "run.warmup=0"))
+    assert windows(watcher) == [MeasuredIterations(0, 5)]
 
 
 def test_what_never_settles_is_not_valid_and_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,10 +158,11 @@ def test_what_decides_how_much_longer_is_in_the_key_where_it_may_be_longer(
     def keys(*settings: str) -> list[str]:
         return [planned.key for planned in planned_runs(tmp_path, *SETTINGS, *settings)]
 
-    before = keys(), keys("run.warmup=1")
+    before = keys(), keys("run.warmup=1"), keys("run.warmup=0")
     monkeypatch.setattr("gradwire.runs.planned.sources_digest", lambda _: "another")
     assert keys() != before[0]
-    assert keys("run.warmup=1") == before[1]
+    assert keys("run.warmup=1") != before[1]
+    assert keys("run.warmup=0") == before[2]
 
 
 def test_more_is_measured_where_iterations_vary_more() -> None:
