@@ -215,8 +215,8 @@ class RunSection(Section):
 
     warmup: Literal["steady"] | Annotated[int, Field(ge=0, le=MOST_ITERATIONS)] = "steady"
     """Iterations at the beginning that are dropped: a number, or as many, 1 at least, as an ideal network needs to come within 1 % of its
-    "steady" state. A run that was not steady after them is repeated with a longer warm-up and more iterations, up to 40 in all. With 0, the first
-    iteration is measured from its cold start."""
+    "steady" state. A run that was not steady after them is repeated with a longer warm-up and more iterations, up to 40 in all. With 0,
+    the first iteration is measured from its cold start."""
     iterations: int = Field(3, ge=1, le=MOST_ITERATIONS)
     """Measured iterations, after the warm-up. With warmup = "steady" it may be some more, if a schedule repeats only after several."""
     search_iterations: int = Field(1, ge=1, le=MOST_ITERATIONS)
