@@ -220,7 +220,11 @@ def _not_examined(plan: Plan, fabric: Fabric, section: PointSection) -> str:
         return f"the ideal network has neither drops, marks, pauses nor congestion control ({', '.join(keys)})"
     if fabric.host_tcp.is_stock:
         return f"the ideal network does not know how stock hosts' windows grow (fabric.hosts = '{fabric.host_tcp}')"
-    return "" if fabric.fair_queues else "its flows do not share ports evenly (fabric.fair_queues = false)"
+    if fabric.fair_queues:
+        return ""
+    key = f"transport.connections = {section.transport.connections}"
+    why = "fabric.fair_queues = false" if section.fabric.fair_queues is False else key
+    return f"ports serve bursts first come, first served, and its flows do not share them evenly ({why})"
 
 
 def _seen(run: IdealRun, logged: LoggedOps, record: PointRecord) -> SeenEffects:

@@ -429,6 +429,7 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         classes=needed_classes,
         seed=section.run.seed,
         nics_per_host=section.cluster.nics_per_host,
+        divides_messages=section.transport.connections > 1,
     )
     if rate_bps in (None, wanted.rate):
         return built

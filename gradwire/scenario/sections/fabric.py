@@ -251,8 +251,9 @@ class FabricSection(Section):
     buffers that it grows, and a new start after a pause. "stock-before-6.6": the same, with receive windows of half their buffers."""
     rdma: RdmaDevice = RdmaDevice.NONE
     """The RDMA device of every host, for programs: "rxe" is RoCEv2, and "siw" iWARP over TCP. It has the kind's name and a zero: rxe0."""
-    fair_queues: bool = True
-    """Whether the flows of a band are served in turn; otherwise first come, first served."""
+    fair_queues: bool | None = None
+    """Whether the flows of a band are served in turn; otherwise first come, first served. Unset: in turn, unless messages are divided
+    over several connections (`transport.connections`)."""
 
     def __hash__(self) -> int:
         """Two sections are equal if their values are, and a table of tables cannot be hashed."""
