@@ -29,6 +29,7 @@ from gradwire.agents.connections import (
     listen,
     needs_python,
     raise_file_limit,
+    send_acks_with_data,
     window_states,
 )
 from gradwire.agents.departures import PortLine
@@ -134,6 +135,8 @@ class Agent:
         incoming = join(outgoing, self._listeners, expected, CONNECT_TIMEOUT_S)
         for listener in self._listeners:
             listener.close()
+        if self._fabric.host_tcp.is_stock:
+            send_acks_with_data(incoming, self._connections)
         sends = connection_of_send(self._plan, self._connections)
         ends_by_departure = self._options.unsent_bytes is None
         line_of = {host: PortLine.of_tcp(self._fabric, host) for host in self._hosts} if ends_by_departure else {}

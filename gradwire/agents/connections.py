@@ -1,7 +1,8 @@
 """TCP connections between hosts: their sockets, how they are marked, how both ends agree which connection is which,
 and their congestion control.
 
-Data flows one way on a connection. Only ACKs flow the other way, in the control band, so that they never wait.
+Data flows one way on a connection. Only ACKs flow the other way, in the control band, so that they never wait; on stock
+hosts, in the band of the data.
 """
 
 from __future__ import annotations
@@ -238,6 +239,14 @@ def connect(connection: Connection, host: HostEntry, fabric: Fabric, options: So
         sock.bind((host.ip, 0))
     sock.connect_ex((fabric.host_ip(connection.dst_host), PORT))
     return sock
+
+
+def send_acks_with_data(incoming: Mapping[int, socket.socket], connections: Iterable[Connection]) -> None:
+    """Marks receiving sockets, by number of their connections, as the data are: on stock hosts, an ACK waits in the
+    host's port behind what the host itself sends."""
+    for connection in connections:
+        if connection.number in incoming:
+            mark(incoming[connection.number], connection.band)
 
 
 def end_at_once(sockets: Iterable[socket.socket]) -> None:

@@ -181,7 +181,7 @@ class TransportSection(Section):
     agents: Literal["one", "per-host"] = "one"
     """"one" process for all hosts (faster on one core), or one "per-host"."""
     connections: int = Field(1, ge=1, le=MOST_CONNECTIONS)
-    """Connections of each pair of ranks and queue, over which its messages are divided, in parts of whole bursts (NCCL's sockets)."""
+    """Connections of each pair of ranks and queue, over which its messages are divided, in parts of 64 KiB and more (NCCL's sockets)."""
     agent_code: Literal["compiled", "python"] = "compiled"
     """What replays plans: agents that are "compiled", a third to a quarter of the CPU time, or in "python". Both do the same. On the wall
     clock, with multicast, with faults and on stock hosts, agents are in Python."""

@@ -3,12 +3,12 @@
 In NCCL's socket transport (src/transport/net_socket.cc), a message is cut into as many tasks as there are sockets (NCCL_SOCKET_NTHREADS x
 NCCL_NSOCKS_PERTHREAD), of at least 64 KiB each; tasks take the sockets in turn; and the message is done when all of them are.
 
-Each connection is a send queue: a queue that sends messages longer than a burst becomes several, side by side, of the same discipline.
-A message is divided into parts of whole bursts, for less than a burst does not leave a host by itself. Its first part is the
-message as it was, with fewer bytes. The others are tokens with bytes: what followed the message's SEND waits for all parts to be sent,
-and the RECV of the first part waits for those of the others. So the rest of the plan, what chunks hold and who holds them are as before.
+Each connection is a send queue: a queue that sends messages longer than LEAST_PART_BYTES becomes several, side by side, of the same
+discipline. A message's first part is the message as it was, with fewer bytes. The others are tokens with bytes: what followed the
+message's SEND waits for all parts to be sent, and the RECV of the first part waits for those of the others. So the rest of the plan,
+what chunks hold and who holds them are as before.
 
-A message with fewer bursts than there are connections takes as many of them, and the next one to the same rank those that follow in
+A message with fewer parts than there are connections takes as many of them, and the next one to the same rank those that follow in
 turn. Queues whose order is a promise (Discipline.COUNTER) have every first part on the same connection, so that it holds.
 
 Multicasts, control messages and messages within a host are not divided.
@@ -27,16 +27,18 @@ from gradwire.workloads.plan_size import MOST_OPS
 
 MOST_CONNECTIONS = 64
 """MAX_SOCKETS of NCCL's socket transport."""
+LEAST_PART_BYTES = 64 << 10
+"""MIN_CHUNKSIZE of src/transport/net_socket.cc."""
 
 
-def divided(plan: Plan, connections: int, burst_bytes: int) -> Plan:
-    """The plan with each message over `connections` connections of its pair. burst_bytes: payload of the largest burst of a host.
+def divided(plan: Plan, connections: int, least_bytes: int = LEAST_PART_BYTES) -> Plan:
+    """The plan with each message over `connections` connections of its pair. least_bytes: of each part but a message's last one.
 
     Raises InputFault where the plan would become larger than a plan may be.
     """
     if connections == 1:
         return plan
-    parts = _parts_of(plan, connections, burst_bytes)
+    parts = _parts_of(plan, connections, least_bytes)
     if not len(parts.send):
         return plan
     count = len(plan.ops) + 2 * int((parts.number > 0).sum())
@@ -61,18 +63,17 @@ class _Parts:
     size_bytes: Int64
 
 
-def _parts_of(plan: Plan, connections: int, burst_bytes: int) -> _Parts:
+def _parts_of(plan: Plan, connections: int, least_bytes: int) -> _Parts:
     ops = plan.ops
     sends = np.flatnonzero(plan.is_remote() & (ops.group == 0) & (ops.traffic_class >= 0))
     sends = sends[~np.isin(sends, plan.end_op)]  # one op ends an iteration
-    bursts = -(-ops.size_bytes[sends] // burst_bytes)
-    counts = np.minimum(bursts, connections)
+    whole = ops.size_bytes[sends]
+    part = np.maximum(least_bytes, -(-whole // connections))
+    counts = np.maximum(1, -(-whole // part))
     send, number = np.repeat(sends, counts), _places(counts)
-    least, more = np.divmod(bursts, counts)
-    size = (np.repeat(least, counts) + (number < np.repeat(more, counts))) * burst_bytes
-    # What the last burst of a message lacks, its last part lacks.
-    last = np.cumsum(counts) - 1
-    size[last] -= bursts * burst_bytes - ops.size_bytes[sends]
+    size = np.repeat(part, counts)
+    # What all parts together have too much, a message's last part lacks.
+    size[np.cumsum(counts) - 1] -= counts * part - whole
     connection = (np.repeat(_begins(plan, sends, counts), counts) + number) % connections
     return _Parts(send.astype(np.int64), number, connection, size.astype(np.int64))
 

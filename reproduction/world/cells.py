@@ -253,6 +253,8 @@ class Source:
     cell: Callable[[Row], Cell]
     #: Cells of the source's tables that are not given, as far as the set-up tells them.
     further: Callable[[], Sequence[Row]] = tuple
+    #: Whether a time of computation is part of a row, by what was measured; others are of calls alone.
+    computes: Callable[[str], bool] = lambda _: False
     #: What was measured of the errors that are left, also of those within RIGHT_WITHIN.
     examined: tuple[str, ...] = ()
 

@@ -128,7 +128,7 @@ def reproduce_world(
         with writing(pages):
             write_world(pages / PAGES, merged(pages / PAGES / f"{WORLD}.csv", rows), facts())
     terminal.show(score_table(scores(rows)))
-    for line in summary(rows):
+    for line in summary(rows, SOURCES):
         terminal.console.print(line, markup=False, highlight=False, soft_wrap=True)
     terminal.name_files({"page": folder / f"{WORLD}.md", "rows": folder / f"{WORLD}.csv"})
     if any(row.status is Status.INVALID for row in rows):

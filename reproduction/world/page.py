@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 
 from gradwire.analysis.report.tables import escaped, markdown_table
@@ -30,7 +31,7 @@ gradwire predicts for the same set-ups, and how far it is off.
 
 def world_page(rows: Sequence[ScoredRow], sources: Sequence[Source], facts: Sequence[str]) -> str:
     """The page as Markdown, of the sources that have rows."""
-    parts = [INTRODUCTION, "## Score", "\n".join(f"- {escaped(line)}" for line in (*summary(rows), *facts))]
+    parts = [INTRODUCTION, "## Score", "\n".join(f"- {escaped(line)}" for line in (*summary(rows, sources), *facts))]
     parts.append(markdown_table(score_table(scores(rows))))
     parts.append(f"![Predicted over printed values, a panel for each source, logarithmic axes](world/{CHART})")
     for source in sources:
@@ -40,7 +41,7 @@ def world_page(rows: Sequence[ScoredRow], sources: Sequence[Source], facts: Sequ
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
-def summary(rows: Sequence[ScoredRow]) -> list[str]:
+def summary(rows: Sequence[ScoredRow], sources: Sequence[Source]) -> list[str]:
     """The score in sentences."""
     every = scores(rows)[-1]
     lines = [
@@ -51,6 +52,11 @@ def summary(rows: Sequence[ScoredRow]) -> list[str]:
         lines.append(
             f"predictions: median error {every.median:.1%}, worst {every.worst:.0%}; {every.right} of {every.predicted} "
             f"within {RIGHT_WITHIN:.0%}; {every.unexplained} unexplained"
+        )
+    if decided := network_errors(rows, sources):
+        lines.append(
+            f"what the network decides: median error {statistics.median(decided):.1%} over {len(decided)} rows, those of calls as "
+            "predicted, and those of training by series"
         )
     of_programs = scores([row for row in rows if row.by == By.PROGRAMS])[-1]
     if of_programs.median is not None and of_programs.worst is not None:
@@ -66,6 +72,15 @@ def summary(rows: Sequence[ScoredRow]) -> list[str]:
     further = sum(row.printed is None and (row.predicted is not None or row.by_series is not None) for row in rows)
     lines.append(f"{further} further cells of the same tables predicted, whose printed values are not given")
     return lines
+
+
+def network_errors(rows: Sequence[ScoredRow], sources: Sequence[Source]) -> list[float]:
+    """Errors of the predictions that count as far as the network decides them: of calls, and of training with the compute time of
+    the row's own series, which leaves out rows without one."""
+    computes = {source.name: source.computes for source in sources}
+    counted = [row for row in rows if row.printed is not None and row.status is Status.PREDICTED]
+    found = [row.series_error if computes[row.source](row.what) else row.error for row in counted]
+    return [abs(error) for error in found if error is not None]
 
 
 def score_table(found: Sequence[Score]) -> TextTable:

@@ -199,7 +199,8 @@ def band_bytes_check(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
 
     A data band must agree with the plan's frames, and with those of other tenants, within BAND_TOLERANCE,
     PORT_SLACK_BYTES per message, HANDSHAKE_BYTES per pair of hosts and FLOOR_BYTES. The control band also carries the
-    ACKs, so it has only an upper limit. The place and band that use most of their slack are reported.
+    ACKs, so it has only an upper limit; on stock hosts, ACKs are in the band of their
+    data. The place and band that use most of their slack are reported.
     """
     moved = transfers(plan)
     frames = _frame_bytes(plan, fabric, moved) * record.iterations
@@ -220,9 +221,11 @@ def band_bytes_check(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
             measured = sum(counted.get((port, number), 0) for port in line.ports)
             slack = tolerance * expected + HANDSHAKE_BYTES * line.pairs + FLOOR_BYTES + resent_bytes(fabric, record)
             slack += PORT_SLACK_BYTES * int(mine.sum()) * record.iterations
+            # The ACKs of the opposite direction are unknown here; those of the whole plan are an upper limit.
             if number == 0:
-                # The ACKs of the opposite direction are unknown here; those of the whole plan are an upper limit.
                 slack += _ack_share(fabric) * float(frames.sum())
+            elif fabric.host_tcp.is_stock:
+                slack += _ack_share(fabric) * float(frames[band == number].sum())
             used = max(0.0, measured - expected) / slack if number == 0 else abs(measured - expected) / slack
             places += 1
             if used > worst:

@@ -110,7 +110,7 @@ class SharedPlans:
         if point.jobs:
             return plans_of_jobs(point)
         chosen = point.strategy
-        connections = point.section.transport.connections, point.fabric.burst_payload_bytes()
+        connections = point.section.transport.connections
         key = f"{chosen.name} {point.options!r} {replace(job, rate_bps=None, fabric=None)!r} {connections}"
         if key == self._key:
             return self._plans

@@ -274,12 +274,11 @@ def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:
             "model.batch, model.speedup, the model's times and costs"
         ) from error
     connections = connections_of(point.section.transport.connections, point.options)
-    burst_bytes = point.fabric.burst_payload_bytes()
     speed = round(job.costs.speed_while_communicating, 3)  # agents count in thousandths
     placed = {
         label: replace(_on_nics(plan, job.cluster), speed_while_communicating=speed) for label, plan in plans.items()
     }
-    return {label: divided(plan, connections, burst_bytes) for label, plan in placed.items()}
+    return {label: divided(plan, connections) for label, plan in placed.items()}
 
 
 def _on_nics(plan: Plan, cluster: Cluster) -> Plan:

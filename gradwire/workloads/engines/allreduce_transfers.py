@@ -362,6 +362,10 @@ class BucketTransfers:
             later, earlier = schedule.after.T
             bucket, pair = np.nonzero(self.exists[:, later] & self.exists[:, earlier])
             depend(send_of[bucket, later[pair]], arrival_of[bucket, earlier[pair]])
+        if schedule.in_turn is not None:
+            later, earlier = schedule.in_turn.T
+            bucket, pair = np.nonzero(self.exists[:, later] & self.exists[:, earlier])
+            depend(send_of[bucket, later[pair]], send_of[bucket, earlier[pair]])
         bucket, pair = self._pairs(passed[:, 0])
         depend(send_of[bucket, passed[pair, 0]], arrival_of[bucket, passed[pair, 1]])
         later = np.unique(passed[schedule.phase[passed[:, 0]] > 0, 0])

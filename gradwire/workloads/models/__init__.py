@@ -37,6 +37,7 @@ _MODELS: dict[str, Callable[[], Profile]] = {
     "resnet200": convolutional.resnet200,
     "resnext50": convolutional.resnext50,
     "resnext101": convolutional.resnext101,
+    "resnext101-32x4d": convolutional.resnext101_narrow,
     "yolo-v1": convolutional.yolo_v1,
     "sockeye": sequences.sockeye,
     **TRANSFORMERS,

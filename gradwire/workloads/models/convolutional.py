@@ -280,6 +280,11 @@ def resnext101() -> Profile:
     return _resnet("resnext101", 101, 1, RESNEXT_8, 64, "torchvision 0.20, models.resnext101_32x8d; Xie et al. 2017")
 
 
+def resnext101_narrow() -> Profile:
+    """ResNeXt-101 32x4d, which NVIDIA's DeepLearningExamples train: 44,177,704 parameters and 8.00 G multiply-adds."""
+    return _resnet("resnext101-32x4d", 101, 1, RESNEXT_4, 64, "Xie et al. 2017, with 32 groups of 4 channels")
+
+
 def resnet50_gradientflow() -> Profile:
     """GradientFlow's 153 tensors: the standard 161 less the normalisations of the 4 shortcuts.
 

@@ -14,14 +14,14 @@ from typing import Literal
 import numpy as np
 from pydantic import Field, ValidationError
 
-from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.plan import Int64, Plan
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.collective_routes import option_of
 from gradwire.workloads.engines.collectives.choice import PIECE_BYTES
 from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.options import NcclKeys
-from gradwire.workloads.fields import SizeBytes
+from gradwire.workloads.fields import DurationS, SizeBytes
 from gradwire.workloads.job import Job
 from gradwire.workloads.strategy import Strategy
 from gradwire.workloads.trace_replay.compiler import compile_workload
@@ -53,47 +53,47 @@ class CallOptions(NcclKeys):
     """Bytes that a double tree, or the ring of a broadcast or reduction, passes on at a time, as in `replay`."""
     barrier: bool = True
     """Whether all workers meet before the call."""
+    pause: DurationS = 0.0
+    """How long all workers compute and send nothing before they meet. On stock hosts, TCP starts anew after it."""
 
 
 def call_workload(ranks: int, options: CallOptions) -> Workload:
-    """The barrier and the call as a recorded workload: two tasks for each rank. Raises InputFault for a message among
-    others than two ranks."""
+    """The pause, the barrier and the call as a recorded workload: up to three tasks for each rank. Raises InputFault for a
+    message among others than two ranks."""
     if options.collective == MESSAGE and ranks != ENDS:
         raise InputFault(f"cluster.workers = {ranks}: a message needs 2")
-    kind = np.full(ranks, Kind.SEND if options.collective == MESSAGE else _kind(options))
-    peer = np.full(ranks, UNKNOWN)
-    if options.collective == MESSAGE:
-        kind[1] = Kind.RECV
-        peer = np.array([1, 0])
-    elif options.collective in ("broadcast", "reduce"):
-        peer = np.zeros(ranks, np.int64)
-    before, call = np.full(ranks, Kind.BARRIER), np.arange(ranks)
-    grouped = np.full(ranks, UNKNOWN if options.collective == MESSAGE else 0)
-    number = np.zeros(ranks, np.int64)
-    columns = {
-        "rank": (call, call),
-        "kind": (before, kind),
-        "duration_ns": (number + UNKNOWN, number + UNKNOWN),
-        "size_bytes": (number, number + options.size),
-        "element_bytes": (number + 1, number + options.element),
-        "group": (number, grouped),
-        "peer": (number + UNKNOWN, peer),
-        "call": (number, number + 1),
-        "stream": (number + UNKNOWN, number + UNKNOWN),
-    }
-    chosen = (0, 1) if options.barrier else (1,)
-    tasks = Tasks(
-        **{name: np.concatenate([parts[i] for i in chosen]).astype(np.int64) for name, parts in columns.items()}
-    )
-    waits = np.concatenate([np.full(ranks, i) for i in range(len(chosen))])
+    stages = [_call_columns(ranks, options)]
+    if options.barrier:
+        stages.insert(0, _columns(ranks, kind=Kind.BARRIER, group=0, call=0))
+    if options.pause:
+        stages.insert(0, _columns(ranks, kind=Kind.COMPUTE, duration_ns=round(options.pause * 1e9), stream=0))
+    tasks = Tasks(**{name: np.concatenate([stage[name] for stage in stages]).astype(np.int64) for name in stages[0]})
+    # Each task waits for its rank's task of the stage before.
+    waits = np.repeat(np.arange(len(stages)) > 0, ranks)
     return Workload(
         name=NAME,
         ranks=ranks,
         groups=(tuple(range(ranks)),),
         tasks=tasks,
         dep_start=np.concatenate([[0], np.cumsum(waits)]).astype(np.int64),
-        dep_task=(np.arange(ranks) if options.barrier else np.zeros(0)).astype(np.int64),
+        dep_task=np.arange(ranks * (len(stages) - 1)).astype(np.int64),
     )
+
+
+def _columns(ranks: int, **values: int) -> dict[str, Int64]:
+    """A task of each rank, with these values for all of them."""
+    known = {"kind": UNKNOWN, "duration_ns": UNKNOWN, "size_bytes": 0, "element_bytes": 1, "group": UNKNOWN}
+    known |= {"peer": UNKNOWN, "call": UNKNOWN, "stream": UNKNOWN}
+    return {"rank": np.arange(ranks), **{name: np.full(ranks, value) for name, value in (known | values).items()}}
+
+
+def _call_columns(ranks: int, options: CallOptions) -> dict[str, Int64]:
+    sized = {"size_bytes": options.size, "element_bytes": options.element, "call": 1}
+    if options.collective == MESSAGE:
+        columns = _columns(ranks, kind=Kind.SEND, **sized)
+        return columns | {"kind": np.array([Kind.SEND, Kind.RECV]), "peer": np.array([1, 0])}
+    rooted = options.collective in ("broadcast", "reduce")
+    return _columns(ranks, kind=_kind(options), group=0, peer=0 if rooted else UNKNOWN, **sized)
 
 
 def _kind(options: CallOptions) -> Kind:

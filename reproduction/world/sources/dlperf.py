@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gradwire.workloads.models import model as model_of
-from gradwire.workloads.models.compute_times import compute_time
-from reproduction.world.cells import By, Cell, Planned, Row, Source, WhatIf, load_given, printed_value, unknown
+from reproduction.world.cells import By, Cell, Planned, Row, Source, WhatIf, load_given, unknown
 from reproduction.world.sources.training import (
     GPUS,
     NCCL_LATENCIES,
-    fused_share,
     given_time,
     machines_of,
     number_in,
-    time_by_operations_s,
+    single_gpu,
+    time_by_single_gpu_s,
 )
 
 NAME = "dlperf"
@@ -25,12 +23,10 @@ WHAT = re.compile(
     r"(?P<model>ResNet-50|BERT base)(?: v1\.5)? (?P<precision>FP32|AMP) b(?P<batch>\d+), (?P<framework>[\w ]+)"
 )
 MODELS = {"ResNet-50": "resnet50-torchvision", "BERT base": "bert-base"}
-FITTED = ("ResNet-50 v1.5 FP32 b128, NGC PyTorch", "1 GPUs")
-"""The first row of the source: it fixes how long operations in FP32 take."""
+KNOWN = {"ResNet-50": "resnet50-torchvision", "BERT base": "bert-large"}
+"""The model of `single_gpu.csv` by which a model's operations take their time."""
 FUSED = ("MXNet", "TF1")
 """Frameworks whose containers train with Horovod."""
-DEVICE = "v100"
-"""On it, image models go by kind of layer, and others by a share of the peak."""
 
 
 def nearest(what: str, gpus: int) -> tuple[int, float] | None:
@@ -63,7 +59,6 @@ def cell(row: Row) -> Cell:
         raise unknown(row)
     gpus, batch, model = number_in(row, GPUS), int(found["batch"]), MODELS[found["model"]]
     is_mixed = found["precision"] == "AMP"
-    is_fused = is_mixed and found["model"] == "ResNet-50" and found["framework"].endswith("MXNet")
 
     def planned(compute: tuple[str, ...]) -> Planned:
         name = "horovod" if found["framework"].endswith(FUSED) else "ddp"
@@ -73,21 +68,16 @@ def cell(row: Row) -> Cell:
         by = By.ESTIMATE if gpus <= MOST else By.PACKETS
         return Planned(NAME, (*machines_of(gpus, MOST), *what, *compute), lambda time_s: gpus * batch / time_s, by=by)
 
-    known_s = 128 / printed_value(NAME, *FITTED)
-    by_operations_s = time_by_operations_s(model, batch, MODELS["ResNet-50"], 128, known_s)
-    main = planned(() if is_mixed else given_time(by_operations_s, f"by operations, from {', '.join(FITTED)}"))
+    framework = found["framework"].removeprefix("NGC ")
+    known = single_gpu(KNOWN[found["model"]], found["precision"], framework)
+    main = planned(given_time(time_by_single_gpu_s(model, batch, known), known.source))
     what_ifs: tuple[WhatIf, ...] = ()
-    if is_fused:
-        fused_s = fused_share(model, batch) * compute_time(model_of(model), DEVICE, batch=batch).iteration_s
-        fused = planned(given_time(fused_s, f"{DEVICE}, fused as by torch.compile"))
-        what_ifs = (WhatIf("normalisations, ReLUs and additions fused, as torch.compile does", fused),)
-    if (row.what, row.setting) != FITTED and (other := nearest(row.what, gpus)) is not None:
+    if (other := nearest(row.what, gpus)) is not None:
         count, throughput = other
         own = planned(given_time(count * batch / throughput, f"{NAME}: {row.what}, {count} GPUs"))
         text = f"the compute time of its series' own row of {count} GPU{'s' if count > 1 else ''}"
-        what_ifs = (*what_ifs, WhatIf(text, own, of_series=True))
-    fitted = "compute time" if (row.what, row.setting) == FITTED else ""
-    return Cell(main, fitted, what_ifs, series=row.what)
+        what_ifs = (WhatIf(text, own, of_series=True),)
+    return Cell(main, what_ifs=what_ifs, series=row.what)
 
 
 def further() -> Sequence[Row]:
@@ -103,11 +93,9 @@ DLPERF = Source(
     not_emulated="RDMA and GPUDirect (TCP on a lossless network stands in), PCIe, input pipelines, optimizers, and "
     "what a framework spends on each operation",
     constants=(
-        "FP32: operations take as long as in ResNet-50 with NGC PyTorch on 1 GPU, which is fitted, in all models and "
-        "frameworks; AMP: BERT by device v100, 37.5 TFLOP/s, ResNet-50 by the same device, layers by kind as with "
-        "PyTorch's kernels, which are not fused (`gradwire devices`); neither is fitted",
-        "what fusing gains in MXNet: ResNet-50's kernels with torch.compile over those without, timed on an H100 "
-        "(`benchmarks/measured/h100_compiled.csv`)",
+        "operations take as long as on one V100 of 16 GB in NVIDIA's DeepLearningExamples (`reproduction/world/single_gpu.csv` names "
+        "container, file and commit): of ResNet-50 in ResNet-50, of BERT base in BERT-Large with 128 tokens; MXNet's own rows for "
+        "its ResNet-50, PyTorch's for all else. Nothing is fitted",
         "BERT base on 128 tokens: with 512, its FP32 rates would be beyond the card's peak",
         "NVLink 150 GB/s in each direction: data sheet of the V100",
         NCCL_LATENCIES,
@@ -115,5 +103,6 @@ DLPERF = Source(
         "assumed",
     ),
     cell=cell,
+    computes=lambda _: True,
     further=further,
 )

@@ -144,6 +144,7 @@ GKE_A3 = Source(
         "MTU 8896, the largest of this cloud",
     ),
     cell=cell,
+    computes=lambda what: what.startswith(("DDP", "FSDP")),
     further=further,
     examined=EXAMINED,
 )

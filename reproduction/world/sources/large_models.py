@@ -88,6 +88,7 @@ TORCHTITAN = Source(
         NCCL_LATENCIES,
     ),
     cell=titan_cell,
+    computes=lambda _: True,
     further=titan_further,
 )
 
@@ -138,6 +139,7 @@ MEGATRON_SC21 = Source(
         NCCL_LATENCIES,
     ),
     cell=megatron_cell,
+    computes=lambda _: True,
 )
 
 
@@ -158,4 +160,5 @@ PIPEDREAM_SOURCE = Source(
     not_emulated="the schedule itself",
     constants=(),
     cell=pipedream_cell,
+    computes=lambda _: True,
 )

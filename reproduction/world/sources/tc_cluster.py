@@ -20,7 +20,7 @@ MIB = 1 << 20
 
 WHAT = re.compile(r"(?P<library>gloo|nccl) (?P<call>[a-z0-9-]+), (?P<mib>\d+) MiB, (?P<hosts>\d+) hosts")
 DELAY, RATE = re.compile(r"delay (?P<ms>[\d.]+) ms"), re.compile(r"rate (?P<gbit>[\d.]+) Gbit/s")
-ALGORITHMS = {"all-reduce": "ring", "broadcast": "ring", "reduce": "ring", "p2p": ""}
+CALLS = ("all-reduce", "broadcast", "reduce", "p2p")
 
 GLOO_MOST_HOSTS = 8
 GLOO_TOO_MANY = (
@@ -32,29 +32,24 @@ WIDE_AREA = (
     "a region's way out and an IPsec tunnel limit the rate, and neither limit is part of the set-up: a plan would only "
     "repeat an assumed rate"
 )
-NO_WINDOWS = (
-    "the windows of 8 or 16 sockets with Linux's own buffers, netem's queue of 1,000 packets, PCIe between GPU and "
-    "host, staging copies"
-)
 NO_GPU = "PCIe between GPU and host, staging copies, what NCCL's threads cost a processor"
 
 
 def settings_of(row: Row) -> tuple[str, ...]:
     """The scenario's settings for a row of NCCL's. Raises InputFault for one that is of another form."""
     found = WHAT.fullmatch(row.what)
-    if found is None or found["call"] not in ALGORITHMS:
+    if found is None:
         raise unknown(row)
     delay, rate = DELAY.search(row.setting), RATE.search(row.setting)
     if row.setting != "default" and not (delay or rate):
         raise unknown(row)
     one_way_s = CLOUD_DELAY_S + (float(delay["ms"]) / 1e3 if delay else 0.0)
     line_bps = min(CLOUD_PORT_BPS, float(rate["gbit"]) * 1e9 * NETEM_OVERHEAD) if rate else CLOUD_PORT_BPS
-    call = found["call"]
     return (
         f"cluster.workers={found['hosts']}",
         f"fabric.rate={line_bps / 1e6:.0f}mbit",
         f"fabric.delay={one_way_s / 2 * 1e6:.0f}us",
-        f"strategy.options.collective={'message' if call == 'p2p' else call}",
+        f"strategy.options.collective={found['call']}",
         f"strategy.options.size={found['mib']}MiB",
     )
 
@@ -66,16 +61,16 @@ def cell(row: Row) -> Cell:
     if row.what.startswith("gloo "):
         return _of_gloo(row)
     series = row.what.partition(",")[0]
-    settings, by_sockets = settings_of(row), _row_of_sockets(row)
+    by_sockets = _row_of_sockets(row)
     if row.printed is not None or by_sockets.hosts <= nccl_rows.MOST_HOSTS:
         return Cell(nccl_rows.programs(by_sockets), not_emulated=NO_GPU, series=series)
-    planned = Planned("tc-cluster-nccl", settings, lambda time_s: time_s * 1e3, Timed.CALL)
-    return Cell(planned, not_emulated=NO_WINDOWS, series=series)
+    planned = Planned("tc-cluster-nccl", settings_of(row), lambda time_s: time_s * 1e3, Timed.CALL)
+    return Cell(planned, not_emulated=NO_GPU, series=series)
 
 
 def _row_of_sockets(row: Row) -> gloo_rows.Row:
     found = WHAT.fullmatch(row.what)
-    if found is None:
+    if found is None or found["call"] not in CALLS:
         raise unknown(row)
     printed = float("nan") if row.printed is None else row.printed
     return gloo_rows.Row(found["call"], int(found["mib"]), int(found["hosts"]), row.setting, printed, "nccl")
@@ -83,7 +78,7 @@ def _row_of_sockets(row: Row) -> gloo_rows.Row:
 
 def _of_gloo(row: Row) -> Cell:
     found = WHAT.fullmatch(row.what)
-    if found is None or found["call"] not in ALGORITHMS:
+    if found is None or found["call"] not in CALLS:
         raise unknown(row)
     hosts, printed = int(found["hosts"]), float("nan") if row.printed is None else row.printed
     if hosts > GLOO_MOST_HOSTS:

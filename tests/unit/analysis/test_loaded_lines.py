@@ -37,7 +37,7 @@ def test_flows_that_pass_a_line_are_counted_and_their_bytes_are_its_time() -> No
 
 def test_hashed_connections_are_counted_where_their_hashes_lead() -> None:
     fabric = Fabric(8, RATE_BPS, Topology.LEAF_SPINE, leaves=2, spines=4, classes=1, routing=Routing.ECMP)
-    plan = divided(compile_transfers("one", 8, [Transfer(0, 7, SIZE_BYTES)]), 16, fabric.burst_payload_bytes())
+    plan = divided(compile_transfers("one", 8, [Transfer(0, 7, SIZE_BYTES)]), 16)
     routes, ends = routes_of(fabric), line_ends(fabric)
     expected: dict[str, int] = {}
     for connection in connections_of(plan):

@@ -1,4 +1,4 @@
-"""Messages that are divided over several connections: the same bytes, in parts of whole bursts, for which the rest of the plan waits."""
+"""Messages that are divided over several connections: the same bytes, in parts as NCCL cuts them, for which the rest of the plan waits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gradwire.workloads.divided_messages import divided
 from gradwire.workloads.patterns import Transfer, compile_transfers
 from tests.shared.parts import in_order
 
-BURST_BYTES = 1000
+LEAST_BYTES = 1000
 
 
 def sizes_of(plan: Plan) -> dict[int, list[int]]:
@@ -37,17 +37,24 @@ def transfers(*sizes: int, messages: int = 1) -> Plan:
 
 @pytest.mark.parametrize(
     ("size_bytes", "parts"),
-    [(999, [999]), (1000, [1000]), (1001, [1000, 1]), (4000, [1000] * 4), (9500, [3000, 3000, 2000, 1500])],
+    [
+        (999, [999]),
+        (1000, [1000]),
+        (1001, [1000, 1]),
+        (4000, [1000] * 4),
+        (9500, [2375] * 4),
+        (9501, [2376] * 3 + [2373]),
+    ],
 )
-def test_parts_are_whole_bursts_but_for_the_last_one(size_bytes: int, parts: list[int]) -> None:
-    plan = divided(transfers(size_bytes), 4, BURST_BYTES)
+def test_parts_are_even_but_for_the_last_one(size_bytes: int, parts: list[int]) -> None:
+    plan = divided(transfers(size_bytes), 4, LEAST_BYTES)
     check(plan)
     assert list(sizes_of(plan).values()) == [parts]
 
 
 def test_each_part_has_its_connection_and_what_waited_waits_for_all() -> None:
     before = transfers(8000)
-    plan = divided(before, 4, BURST_BYTES)
+    plan = divided(before, 4, LEAST_BYTES)
     numbers = connection_of_send(plan, connections_of(plan))
     (first,) = sizes_of(plan)
     parts = [first, *np.flatnonzero(first_parts(plan) == first).tolist()]
@@ -65,7 +72,7 @@ def test_each_part_has_its_connection_and_what_waited_waits_for_all() -> None:
 
 
 def test_short_messages_take_connections_in_turn() -> None:
-    plan = divided(transfers(6000, messages=6), 4, BURST_BYTES)
+    plan = divided(transfers(6000, messages=6), 4, LEAST_BYTES)
     check(plan)
     sends = np.flatnonzero(plan.is_remote() & (plan.ops.traffic_class >= 0))
     numbers = connection_of_send(plan, connections_of(plan))
@@ -89,7 +96,7 @@ def test_a_send_that_waits_for_another_one_waits_for_all_of_its_parts() -> None:
     for rank in ranks:
         builder.depend(begin[rank], end[rank], lag=1)
         builder.iteration(rank, begin[rank], end[rank])
-    plan = divided(builder.build(compute_s=0.0, samples=0), 3, BURST_BYTES)
+    plan = divided(builder.build(compute_s=0.0, samples=0), 3, LEAST_BYTES)
     check(plan)
     one, other = sizes_of(plan)
     parts_of_one = {one, *np.flatnonzero(first_parts(plan) == one).tolist()}
@@ -128,9 +135,9 @@ def allreduced(discipline: Discipline) -> Plan:
 
 @pytest.mark.parametrize("discipline", Discipline)
 def test_chunks_are_as_before(discipline: Discipline) -> None:
-    plan = divided(allreduced(discipline), 3, BURST_BYTES)
+    plan = divided(allreduced(discipline), 3, LEAST_BYTES)
     check(plan)
-    assert list(sizes_of(plan).values()) == [[2000, 1000, 500], [500], [2000, 1000, 500], [500]]
+    assert list(sizes_of(plan).values()) == [[1167, 1167, 1166], [500], [1167, 1167, 1166], [500]]
     sends = np.flatnonzero(plan.ops.kind == OpKind.SEND)
     tensors = [PlanNames(plan).tensor(int(send)) for send in sends]
     assert tensors.count("layer0/weights") == 6
@@ -138,7 +145,7 @@ def test_chunks_are_as_before(discipline: Discipline) -> None:
 
 
 def test_queues_whose_order_is_a_promise_keep_first_parts_together() -> None:
-    plan = divided(allreduced(Discipline.COUNTER), 3, BURST_BYTES)
+    plan = divided(allreduced(Discipline.COUNTER), 3, LEAST_BYTES)
     first = [send for send in sizes_of(plan) if plan.ops.rank[send] == 0]
     assert len({int(plan.ops.lane[send]) for send in first}) == 1
 
@@ -163,12 +170,12 @@ def test_a_part_that_is_sent_twice_is_found() -> None:
 
 def test_what_is_not_divided_stays_the_same() -> None:
     plan = transfers(8000)
-    assert divided(plan, 1, BURST_BYTES) is plan
+    assert divided(plan, 1, LEAST_BYTES) is plan
     short = transfers(1000)
-    assert (divided(short, 4, BURST_BYTES).ops.size_bytes == short.ops.size_bytes).all()
+    assert (divided(short, 4, LEAST_BYTES).ops.size_bytes == short.ops.size_bytes).all()
 
 
 def test_a_plan_does_not_become_larger_than_plans_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(divided_messages, "MOST_OPS", 12)
     with pytest.raises(InputFault, match=in_order("transport.connections = 4:", "may have 12")):
-        divided(transfers(8000), 4, BURST_BYTES)
+        divided(transfers(8000), 4, LEAST_BYTES)

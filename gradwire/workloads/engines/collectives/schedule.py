@@ -202,6 +202,9 @@ class Schedule:
     hops: Hops | None = None
     #: Pairs, shape (n, 2), besides those of `order`: a row's send waits for the arrival of the other row.
     after: Int64 | None = None
+    #: Pairs, shape (n, 2): a row's send waits until the other row, of the same connection, has been sent. Where a message
+    #: is divided over several connections, the next one then waits for the last of its parts.
+    in_turn: Int64 | None = None
     #: Rings at once, which share the links inside a machine.
     rings: int = 1
 

@@ -104,7 +104,8 @@ def nccl_call(setup: Setup, kind: Collective, layout: Layout, root: int, size_by
         words += f", {bundle} channels as one"
     if joined > 1:
         words += f", {joined} chunks as one"
-    return NcclCall(_timed(shape, _hops(setup, call, bundle)), words)
+    takes_turns = not setup.gpu_direct and setup.environment.sockets > 1
+    return NcclCall(_timed(shape, _hops(setup, call, bundle), takes_turns), words)
 
 
 def _count(number: int, what: str) -> str:
@@ -174,8 +175,9 @@ def _messages(shape: _Shape) -> int:
 
 
 @cache
-def _timed(shape: _Shape, hops: Hops) -> Schedule:
-    return replace(_untimed(shape), hops=hops)
+def _timed(shape: _Shape, hops: Hops, takes_turns: bool) -> Schedule:
+    untimed = _untimed(shape)
+    return replace(untimed, hops=hops, in_turn=_one_at_a_time(untimed, shape) if takes_turns else None)
 
 
 @cache
@@ -209,6 +211,21 @@ def _loop_after_loop(base: Schedule, line: Int64, shape: _Shape) -> Int64 | None
         for piece in range(slices)
     ]
     return np.array(pairs, np.int64).reshape(-1, 2)
+
+
+def _one_at_a_time(schedule: Schedule, shape: _Shape) -> Int64:
+    """Pairs of messages between machines that follow one another on a connection: all sockets have taken the last part of
+    one when the next one begins (`sendProxyProgress` of src/transport/net.cc tests the oldest request alone, and
+    `ncclSocketTest` of src/transport/net_socket.cc divides a request among sockets when it is tested first)."""
+    pieces = shape.loops * shape.slices
+    machines = np.array(shape.machines, np.int64)
+    between = np.flatnonzero(machines[schedule.src] != machines[schedule.dst])
+    assert schedule.channel is not None
+    keys = (schedule.channel[between], schedule.dst[between], schedule.src[between])
+    order = between[np.lexsort((between % pieces, schedule.step[between], *keys))]
+    ends = np.stack([schedule.src[order], schedule.dst[order], schedule.channel[order]])
+    follows = (ends[:, 1:] == ends[:, :-1]).all(axis=0)
+    return np.stack([order[1:][follows], order[:-1][follows]], axis=1)
 
 
 def _open_ring(shape: _Shape) -> Schedule:

@@ -9,6 +9,7 @@ import pytest
 
 from gradwire.analysis.verdict.byte_checks import band_bytes_check, port_bytes_check
 from gradwire.analysis.verdict.uplink_check import uplink_checks
+from gradwire.datatypes.host_settings import HostTcp
 from gradwire.datatypes.network_counts import BandCount, NetworkCounts
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.datatypes.records import PointRecord
@@ -55,11 +56,15 @@ def test_hosts_ports_may_count_this_much_and_no_byte_more(loss: float) -> None:
 
 @pytest.mark.parametrize("loss", [0.0, LOSS])
 @pytest.mark.parametrize("way", [1, -1], ids=["more", "less"])
-def test_a_band_may_differ_by_this_much_and_no_byte_more(way: int, loss: float) -> None:
-    """2 % and three times the loss, 500 bytes from each of three other hosts, 200 a message, and 100,000 of anything."""
-    fabric = replace(FABRIC, loss=loss)
+@pytest.mark.parametrize(("hosts", "ack_share"), [(HostTcp.TUNED, 0.0), (HostTcp.STOCK, ACK_SHARE)])
+def test_a_band_may_differ_by_this_much_and_no_byte_more(
+    hosts: HostTcp, ack_share: float, way: int, loss: float
+) -> None:
+    """2 % and three times the loss, 500 bytes from each of three other hosts, 200 a message, and 100,000 of anything. On
+    stock hosts, it also has the ACKs of all three messages in the band."""
+    fabric = replace(FABRIC, loss=loss, host_tcp=hosts)
     full = SIZE_BYTES * ITERATIONS * FRAME_SHARE
-    slack = (0.02 + 3 * loss) * full + 500 * 3 + 100_000 + 200 * ITERATIONS
+    slack = (0.02 + 3 * loss) * full + 500 * 3 + 100_000 + 200 * ITERATIONS + ack_share * 3 * full
     edge = int(full + way * slack) + (way < 0)
     for size_bytes, is_ok in ((edge, True), (edge + way, False)):
         assert band_bytes_check(pushes(), fabric, counting(sound_record(fabric), "h1-eth0", 1, size_bytes)).ok is is_ok

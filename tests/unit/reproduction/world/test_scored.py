@@ -83,7 +83,7 @@ def test_fitted_rows_and_cells_that_are_not_given_do_not_count() -> None:
     assert every.median == pytest.approx(0.125)
     assert every.worst == pytest.approx(0.2)
     assert (every.right, every.unexplained) == (1, 1)
-    assert "1 further cells" in summary(rows())[-1]
+    assert "1 further cells" in summary(rows(), SOURCES)[-1]
 
 
 def test_the_table_is_read_as_it_was_written(tmp_path: Path) -> None:

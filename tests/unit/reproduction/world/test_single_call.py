@@ -27,7 +27,7 @@ def point(*settings: str) -> Point:
 
 def call(collective: str, ranks: int = 4, *settings: str) -> Point:
     options = (f"strategy.options.collective={collective}", "strategy.options.size=128MiB")
-    return point(f"cluster.workers={ranks}", "fabric.delay=0s", *options, *settings)
+    return point(f"cluster.workers={ranks}", "fabric.delay=0s", "strategy.options.pause=0s", *options, *settings)
 
 
 def plan_of(of: Point) -> Plan:
@@ -59,9 +59,9 @@ def log_of(plan: Plan, times_ns: dict[int, tuple[int, int]]) -> OpLog:
 
 
 def test_the_time_of_a_call_is_the_longest_of_all_ranks_behind_the_barrier() -> None:
-    plan = plan_of(call("all-reduce", 2))
-    # Barriers of ranks 0 and 1 begin, their calls begin, the barriers end, the calls end.
-    times_ns = {2: (100, 100), 3: (130, 130), 6: (900, 900), 7: (1000, 1000)}
+    plan = plan_of(call("all-reduce", 2, "strategy.options.pause=1s"))
+    # Behind a pause of each rank, barriers of ranks 0 and 1 begin, their calls begin, the barriers end, the calls end.
+    times_ns = {4: (100, 100), 5: (130, 130), 8: (900, 900), 9: (1000, 1000)}
     assert call_times_s(plan, log_of(plan, times_ns), 1) == pytest.approx([870e-9])
 
 
@@ -74,7 +74,7 @@ def test_a_plan_without_a_barrier_has_no_time_of_a_call() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (("cluster.workers=3",), "cluster.workers = 3: a message needs 2"),
+        (("cluster.workers=3", "strategy.options.collective=message"), "cluster.workers = 3: a message needs 2"),
         (("strategy.options.collective=gather",), "strategy.options.collective"),
     ],
 )

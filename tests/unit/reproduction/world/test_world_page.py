@@ -8,6 +8,7 @@ from reproduction.world.cells import load_given
 from reproduction.world.chart import error_chart
 from reproduction.world.page import summary
 from reproduction.world.scored import ScoredRow, Status, read_rows, scores
+from reproduction.world.sources import SOURCES
 from tests.shared.parts import tells
 from tests.shared.snippets import ROOT
 
@@ -25,7 +26,7 @@ def test_every_given_value_is_in_the_table_as_it_is_given() -> None:
 
 def test_the_page_and_the_json_follow_from_the_table() -> None:
     text = (FOLDER / "world.md").read_text()
-    for line in summary(rows()):
+    for line in summary(rows(), SOURCES):
         assert line in text.replace("\\", "")
     kept = json.loads((FOLDER / "world.json").read_text())
     assert [score["name"] for score in kept["scores"]] == [score.name for score in scores(rows())]

@@ -91,6 +91,7 @@ def test_public_checkpoints_to_the_parameter() -> None:
     assert model("resnet101-torchvision").parameters == 44_549_160
     assert model("resnext50").parameters == 25_028_904
     assert model("resnext101").parameters == 88_791_336
+    assert model("resnext101-32x4d").parameters == 44_177_704
     for name, encoder in (("bert-large", 335_141_888), ("bert-base", 109_482_240)):
         heads = [layer for layer in model(name).layers if layer.name.startswith(("mlm", "next_sentence"))]
         assert model(name).parameters - sum(layer.parameters for layer in heads) == encoder

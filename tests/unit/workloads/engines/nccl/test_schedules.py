@@ -96,6 +96,35 @@ def test_every_nic_carries_as_much(algorithm: str) -> None:
     assert by_port.max(axis=1) == pytest.approx(by_port.min(axis=1), rel=0.01)
 
 
+@pytest.mark.parametrize("collective", ["all-reduce", "broadcast", "reduce"])
+def test_over_several_sockets_a_slice_waits_until_all_of_the_last_one_has_been_taken(collective: str) -> None:
+    sockets = {"NCCL_SOCKET_NTHREADS": 2, "NCCL_NSOCKS_PERTHREAD": 4}
+    env = {"NCCL_ALGO": "Ring", "NCCL_PROTO": "Simple"}
+    plan = call(job(4, 1), 32 * MIB, collective, transport="tcp", env=env | sockets)
+    check(plan)
+    ops = plan.ops
+    waits = np.repeat(np.arange(len(ops)), np.diff(plan.dep_start))
+    is_send = ops.kind == OpKind.SEND
+    pairs = is_send[waits] & is_send[plan.dep_op]
+    later, earlier = waits[pairs], plan.dep_op[pairs]
+    # Each connection's sends are one chain: all but its first one wait for one other of the same connection.
+    assert len(set(later.tolist())) == len(set(earlier.tolist())) == len(later)
+    assert (ops.lane[later] == ops.lane[earlier]).all()
+    assert len(later) == is_send.sum() - len(np.unique(ops.lane[is_send]))
+    one = call(job(4, 1), 32 * MIB, collective, transport="tcp", env=env)
+    assert len(one.dep_op) == len(plan.dep_op) - len(later)
+
+
+def test_workers_send_nothing_in_a_pause() -> None:
+    options = CallOptions.model_validate({"size": "1MiB", "collective": "broadcast", "pause": "20ms"})
+    (plan,) = compile_call(job(2, 1), options).values()
+    check(plan)
+    fabric = Fabric(2, 200e9)
+    without = options.model_copy(update={"pause": 0.0})
+    (other,) = compile_call(job(2, 1), without).values()
+    assert estimate(plan, fabric).iteration_s == pytest.approx(20e-3 + estimate(other, fabric).iteration_s)
+
+
 def test_a_ring_begins_a_loop_when_the_one_before_has_come() -> None:
     # Two channels of two loops: 2 MiB chunks of 4 ranks are 8 MiB in a loop.
     plan = call(job(4, 1), 32 * MIB, env={"NCCL_ALGO": "Ring", "NCCL_PROTO": "Simple"})
