@@ -220,8 +220,10 @@ def _not_examined(plan: Plan, fabric: Fabric, section: PointSection) -> str:
         return f"the ideal network has neither drops, marks, pauses nor congestion control ({', '.join(keys)})"
     if fabric.host_tcp.is_stock:
         return f"the ideal network does not know how stock hosts' windows grow (fabric.hosts = '{fabric.host_tcp}')"
-    if fabric.fair_queues:
-        return ""
+    return "" if fabric.fair_queues else _unfair(section)
+
+
+def _unfair(section: PointSection) -> str:
     key = f"transport.connections = {section.transport.connections}"
     why = "fabric.fair_queues = false" if section.fabric.fair_queues is False else key
     return f"ports serve bursts first come, first served, and its flows do not share them evenly ({why})"

@@ -50,6 +50,8 @@ class LeafSpine(Structure):
             yield from self._rail_defects(numbers)
         if numbers.oversubscription <= 0:
             yield f"fabric.oversubscription = {numbers.oversubscription}: must be above 0"
+        elif numbers.hosts < numbers.pods * numbers.leaves:
+            return
         elif not LEAST_TC_RATE_BPS <= (rate_bps := self.uplink_rate_bps(numbers)) < MOST_TC_RATE_BPS:
             yield (
                 f"fabric.oversubscription = {numbers.oversubscription:g}: makes uplinks of {rate_bps:g} "

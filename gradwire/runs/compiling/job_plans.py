@@ -74,7 +74,7 @@ def relative_times_of(point: ResolvedPoint, plan: Plan) -> tuple[float, ...]:
 def _placed(point: ResolvedPoint, name: str) -> PlacedJob:
     own, place = point.jobs[name], point.section.job[name]
     try:
-        plans = compile_plans(own, replace(own.job, fabric=point.fabric))
+        plans = compile_plans(own, replace(own.job, fabric=point.fabric), point.fabric)
     except InputFault as fault:
         raise InputFault(f"job.{name}: {fault}") from fault
     if len(plans) > 1:

@@ -140,12 +140,16 @@ class ResolvedPoint:
         """The fabric that the point needs."""
         if self.jobs:
             return self._shared_fabric()
-        recorded = 1 if self.job.trace is None else classes_of(self.job.trace, self.options)
-        classes = max(classes_of_strategy(self.strategy, self.options), recorded, self._classes_beside)
-        built = _fabric(self.section, self.job.cluster.ports, self.job.rate_bps, classes)
+        built = _fabric(self.section, self.job.cluster.ports, self.job.rate_bps, self._classes)
         return replace(
             built, aggregators=has_aggregators(self.strategy, self.options), faulty=may_lose(self.section.fault)
         )
+
+    @property
+    def _classes(self) -> int:
+        """Traffic classes that the point needs, or of several jobs this one."""
+        recorded = 1 if self.job.trace is None else classes_of(self.job.trace, self.options)
+        return max(classes_of_strategy(self.strategy, self.options), recorded, self._classes_beside)
 
     @property
     def _classes_beside(self) -> int:
@@ -160,7 +164,7 @@ class ResolvedPoint:
                 raise InputFault(
                     f"job.{name}.strategy.name = '{job.strategy.name}': adds up on switches, which jobs that share a network do not have"
                 )
-            classes = max(classes, job.fabric.classes + self.section.job[name].priority)
+            classes = max(classes, job._classes + self.section.job[name].priority)
         others = (*hosts_of_programs(self.section.program), *hosts_of_tenants(self.section.fault))
         hosts = hosts_needed(self.section.job, self._hosts_needed, others)
         built = _fabric(self.section, hosts, self.section.fabric.rate, classes)
@@ -171,7 +175,7 @@ class ResolvedPoint:
         lines += [
             f"job.{name}.{line}" if line.startswith(OF_ONE_JOB) else line
             for name, job in self.jobs.items()
-            for line in job.own_misfits
+            for line in job._own_misfits()
         ]
         if not lines:
             try:
@@ -195,12 +199,12 @@ class ResolvedPoint:
         without the others."""
         if self.jobs:
             return self._misfits_of_jobs()
-        return tuple(dict.fromkeys((*congestion_defects(self.section), *cost_defects(self.section), *self.own_misfits)))
+        own = self._own_misfits(has_network=True)
+        return tuple(dict.fromkeys((*congestion_defects(self.section), *cost_defects(self.section), *own)))
 
-    @property
-    def own_misfits(self) -> tuple[str, ...]:
-        """Describes settings that do not exist or do not go together, one line each, without those that concern the
-        network that several jobs share."""
+    def _own_misfits(self, *, has_network: bool = False) -> tuple[str, ...]:
+        """Describes settings that do not exist or do not go together, one line each. has_network: whether the network is
+        this job's; one that several jobs share is as large as all of them need."""
         lines: list[str] = []
 
         def attempt(part: Callable[[], Part]) -> Part | None:
@@ -220,10 +224,10 @@ class ResolvedPoint:
         cluster = attempt(
             lambda: _cluster(self.section.cluster, needs_servers=options is None or self.strategy.needs_servers)
         )
-        if cluster is not None:
+        if has_network and cluster is not None:
             classes = 1 if options is None else attempt(partial(classes_of_strategy, self.strategy, options)) or 1
             attempt(lambda: _fabric(self.section, cluster.ports, None, classes))
-        if (fabric := attempt(lambda: self.fabric)) is not None:
+        if has_network and (fabric := attempt(lambda: self.fabric)) is not None:
             lines += program_defects(self.section.program, fabric.host_names(), fabric.classes)
             lines += part_defects(self.section, fabric)
             lines += fault_defects(self.section.fault, fabric, self.job.cluster.workers)
@@ -263,11 +267,12 @@ def compile_resolved(
     return Compiled(point.strategy, point.fabric, job, (plans_of or compile_plans)(point, job), unsent_bytes)
 
 
-def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:
-    """The candidate plans of a point, whose job has its fabric. Raises InputFault."""
+def compile_plans(point: ResolvedPoint, job: Job, shared: Fabric | None = None) -> Mapping[str, Plan]:
+    """The candidate plans of a point, whose job has its fabric. shared: the fabric, if it is one of several jobs. Raises
+    InputFault."""
     refuse_thousands(job.cluster)
     try:
-        plans = plans_of_strategy(point.strategy, job, point.options, point.fabric)
+        plans = plans_of_strategy(point.strategy, job, point.options, shared or point.fabric)
     except OverflowError as error:
         raise InputFault(
             "an op takes longer, or is larger, than 64 bits count in nanoseconds and bytes: look for what is too large or too small in "

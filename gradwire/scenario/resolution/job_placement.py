@@ -13,6 +13,10 @@ from gradwire.scenario.sections.job import JobPlace
 from gradwire.workloads.fields import MOST_WORKERS
 from gradwire.workloads.job import Cluster
 
+LARGEST_BY_NAME = 64
+"""Hosts that a network is given because a list names one of them. A name beyond, with a digit too many perhaps, is of no host, unless
+jobs need half as many."""
+
 
 def hosts_needed(places: Mapping[str, JobPlace], needs: Mapping[str, int], others: Iterable[str] = ()) -> int:
     """Number of hosts of a network that is made for the jobs: as many as they need, or up to the last one that a list
@@ -22,7 +26,8 @@ def hosts_needed(places: Mapping[str, JobPlace], needs: Mapping[str, int], other
     """
     names = [*(host for place in places.values() for host in place.hosts), *others]
     named = [int(host[1:]) for host in names if host[:1] == "h" and host[1:].isdecimal()]
-    return max([sum(needs.values()), *(number for number in named if number <= sum(needs.values()) * 2)])
+    most = max(2 * sum(needs.values()), LARGEST_BY_NAME)
+    return max([sum(needs.values()), *(number for number in named if number <= most)])
 
 
 def placed(

@@ -126,6 +126,22 @@ def test_programs_and_tenants_have_hosts_and_classes_beside_the_jobs() -> None:
     assert (fabric.hosts, fabric.classes, fabric.faulty) == (8, 3, False)
 
 
+def test_a_network_is_as_large_as_all_jobs_need_where_one_job_would_not_fill_its_leaves() -> None:
+    racks = {**RACKS, "leaves": 3}
+    second = {"hosts": ["h2", "h4", "h9"], "cluster": {"workers": 3}}
+    point = two_jobs(second, fabric=racks).points[0].resolved
+    assert point.fabric.hosts == 9
+    compile_all(second, {"fabric": racks})
+
+
+def test_jobs_whose_connections_are_hashed_are_alone_on_the_same_ways() -> None:
+    """One of two spines is five times as slow; each job has one connection each way, and which spine it takes is luck."""
+    racks = {**RACKS, "spines": 2, "routing": "ecmp", "link": {"leaf*-spine2": {"rate": "2gbit"}}}
+    ratios = [ratio for seed in range(1, 7) for *_, ratio in times(two_jobs(fabric=racks, run={"seed": seed}))]
+    assert min(ratios) > 0.999
+    assert max(ratios) < 2.01
+
+
 def test_faults_and_programs_leave_plan_and_estimate_as_they_are() -> None:
     program = {"x": {"command": "true", "hosts": ["h1"]}}
     both = two_jobs(program=program, fault={"cut": {"kind": "link-down", "link": "h1"}})

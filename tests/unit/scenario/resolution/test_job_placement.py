@@ -34,6 +34,8 @@ def test_random_hosts_are_those_of_the_seed() -> None:
 def test_a_network_has_the_hosts_that_lists_name() -> None:
     assert hosts_needed({"a": JobPlace(hosts=("h1", "h5"))}, {"a": 4}) == 5
     assert hosts_needed({"a": JobPlace()}, {"a": 4}) == 4
+    assert hosts_needed({"a": JobPlace(hosts=("h1", "h16"))}, {"a": 2}) == 16
+    assert hosts_needed({"a": JobPlace(hosts=("h1", "h1000"))}, {"a": 2}) == 2
 
 
 @pytest.mark.parametrize(
