@@ -433,8 +433,11 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         classes=needed_classes,
         seed=section.run.seed,
         nics_per_host=section.cluster.nics_per_host,
-        divides_messages=section.transport.connections > 1,
     )
+    if section.transport.connections > 1 and wanted.fair_queues is None:
+        # In fair queues, the last burst of a message takes turns with the first ones of the next one: 16 connections cost a ring of
+        # 8 hosts at one switch up to 30 % of its time, and 0.2 % first come, first served.
+        built = replace(built, fair_queues=False)
     if rate_bps in (None, wanted.rate):
         return built
     return replace(built.with_rates_times(rate_bps / wanted.rate), rate_bps=rate_bps)

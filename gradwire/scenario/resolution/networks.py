@@ -50,14 +50,10 @@ def fabric_of(
     seed: int,
     nics_per_host: int = 1,
     faulty: bool = False,
-    divides_messages: bool = False,
 ) -> Fabric:
     """The network that a scenario describes, for at least so many hosts; NICs of one host count as hosts.
 
     classes: traffic classes that are needed, unless the section says more. faulty: whether faults may lose packets.
-    divides_messages: whether messages are divided over several connections. In fair queues, the last burst of a message
-    would take turns with the first ones of the next message: one of 16 connections cost a ring of 8 hosts at one switch
-    30 % of its time, and 0.2 % in queues that serve first come, first served, as switches' queues and most NICs' do.
     Raises InputFault, with the key, for what cannot be built.
     """
     graph = graph_of(wanted, hosts, defined.networks, nics_per_host)
@@ -86,7 +82,7 @@ def fabric_of(
         ecn_share=wanted.ecn_share,
         lossless=wanted.flow_control,
         loss=wanted.loss,
-        fair_queues=not divides_messages if wanted.fair_queues is None else wanted.fair_queues,
+        fair_queues=wanted.fair_queues is not False,
         routing=wanted.routing_in_effect,
         host_tcp=wanted.hosts,
         rdma=wanted.rdma,
