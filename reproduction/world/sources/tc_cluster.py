@@ -130,6 +130,15 @@ EXAMINED = (
     "has been taken. Windows start anew after the pause, and grow apart: in the broadcast with 10 ms and 1 Gbit/s, the root's "
     "were 95 to 171 packets, and its round trips up to 118 ms, as netem's queue held parts of later slices; the second host "
     "passed each slice on and never had another one waiting.",
+    "**NCCL, plans against the program.** On 8 hosts, broadcasts took 118.6, 252, 666 and 1290 ms as plans (default, 1, 5 and 10 ms) "
+    "and 122.9, 270, 697 and 1263 ms by the program: -3.5, -6.6, -4.5 and +2.1 %. All-reduces took 392 and 1959 ms (1 and 10 ms), and "
+    "382 and 1935: +2.5 and +1.3 %. Calls vary: the program's broadcasts on 4 hosts with 1 ms took 259, 256, 250, 244, 238, 236 and "
+    "235 ms one after the other, and the plan's 252, then 237 to 239 (printed 243).",
+    "**NCCL, slices one at a time: a part of what plans lacked; TCP's start: the rest.** Plans with one connection and windows that are "
+    "never small took 230 and 1188 ms for the broadcasts on 8 hosts with 1 and 10 ms, which are 15 and 6 % less than the program. With "
+    "NCCL's connections and one slice at a time, but such windows, they took 236 and 1210 ms, and with Linux's own TCP and ACKs that "
+    "wait behind data 252 and 1290. An estimate knows windows of the first kind alone: 233 and 1184 ms; for the all-reduces, which "
+    "have fewer bytes under way at a time, it has 384 and 1934 ms.",
     "**NCCL, number of connections.** With 16 in place of 8 (the set-up has both), the p2p with 10 ms took 102 to 122 ms (119 to "
     "130 with 8, printed 113), and the broadcast 270 ms with 1 ms (262, 243), 713 with 5 ms (693, 710) and 1217 with 10 ms (1222, "
     "1441). On the default network without the cloud's limit of a connection, it took 115 ms, and 112 with 8 (144).",
@@ -169,7 +178,8 @@ TC_CLUSTER = Source(
         "`reproduction/world/nccl_ranks.py`. A pause of "
         f"{nccl_rows.PAUSE_S:g} s, which Gloo's p2p with 10 ms wants where kernels take no time, as here; 8 "
         "connections for each of 2 rings, and one ring for p2p",
-        "NCCL, other cells by packets: a plan; all-reduce by a ring, broadcast and reduction along a chain in pieces of 512 KiB",
+        'NCCL, other cells by packets: the plan that `algorithm = "nccl"` makes for two channels of eight connections each, on '
+        "hosts with Linux's own TCP, after the same pause; one call behind a first one",
     ),
     cell=cell,
     further=further,
