@@ -16,7 +16,9 @@ CLOUD_PORT_BPS = 10e9
 """The instance type's "up to 10 Gbit/s"."""
 CLOUD_DELAY_S = 0.1e-3
 """Of the default network, from host to host: "about 0.1 ms"."""
-MIB = 1 << 20
+NETEM_LINKS = 4
+"""Links between two hosts where each has a leaf for itself, whose uplink stands in for the host's netem: what waits in netem no
+longer counts as its socket's, and so TCP's small queues do not hold back what follows it, as they do in a host's port."""
 
 WHAT = re.compile(r"(?P<library>gloo|nccl) (?P<call>[a-z0-9-]+), (?P<mib>\d+) MiB, (?P<hosts>\d+) hosts")
 DELAY, RATE = re.compile(r"delay (?P<ms>[\d.]+) ms"), re.compile(r"rate (?P<gbit>[\d.]+) Gbit/s")
@@ -40,17 +42,25 @@ def settings_of(row: Row) -> tuple[str, ...]:
     found = WHAT.fullmatch(row.what)
     if found is None:
         raise unknown(row)
+    call = (
+        f"cluster.workers={found['hosts']}",
+        f"strategy.options.collective={found['call']}",
+        f"strategy.options.size={found['mib']}MiB",
+    )
+    if row.setting == "default":
+        return call
     delay, rate = DELAY.search(row.setting), RATE.search(row.setting)
-    if row.setting != "default" and not (delay or rate):
+    if not (delay or rate):
         raise unknown(row)
     one_way_s = CLOUD_DELAY_S + (float(delay["ms"]) / 1e3 if delay else 0.0)
     line_bps = min(CLOUD_PORT_BPS, float(rate["gbit"]) * 1e9 * NETEM_OVERHEAD) if rate else CLOUD_PORT_BPS
     return (
-        f"cluster.workers={found['hosts']}",
-        f"fabric.rate={line_bps / 1e6:.0f}mbit",
-        f"fabric.delay={one_way_s / 2 * 1e6:.0f}us",
-        f"strategy.options.collective={found['call']}",
-        f"strategy.options.size={found['mib']}MiB",
+        *call,
+        "fabric.topology=leaf-spine",
+        f"fabric.leaves={found['hosts']}",
+        "fabric.spines=1",
+        f"fabric.oversubscription={CLOUD_PORT_BPS / line_bps:.6g}",
+        f"fabric.delay={one_way_s / NETEM_LINKS * 1e6:.0f}us",
     )
 
 
