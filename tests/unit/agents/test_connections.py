@@ -6,9 +6,11 @@ import socket
 
 import pytest
 
-from gradwire.agents.connections import join
+from gradwire.agents.connections import join, send_acks_with_data
 from gradwire.datatypes.wire.framing import HELLO, MAGIC
 from gradwire.faults import MachineFault
+from gradwire.network.fabric import dscp_of_band, socket_priority
+from gradwire.network.wire.flows import Connection
 from tests.shared.parts import in_order
 
 HERE, ELSEWHERE = "127.0.0.1", "127.0.0.2"
@@ -80,3 +82,12 @@ def test_what_is_missing_is_counted() -> None:
         join({}, [listener], {1: HERE}, 0.05)
     for sock in (listener, stranger):
         sock.close()
+
+
+def test_acks_of_stock_hosts_have_the_mark_of_their_data() -> None:
+    connections = [Connection(number, 0, 0, 1, 0, 1, traffic_class) for number, traffic_class in enumerate((0, 2))]
+    with socket.socket() as first, socket.socket() as second:
+        send_acks_with_data({0: first, 1: second}, connections)
+        for sock, connection in zip((first, second), connections, strict=True):
+            assert sock.getsockopt(socket.IPPROTO_IP, socket.IP_TOS) >> 2 == dscp_of_band(connection.band)
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY) == socket_priority(connection.band)

@@ -110,13 +110,21 @@ def test_models_whose_convolutions_have_groups_take_longer_by_the_row_of_one_gpu
 
 
 def test_a_command_runs_the_row_alone() -> None:
-    row = Row("tc_cluster", "nccl all-reduce, 128 MiB, 8 hosts", "default", "time", "ms")
-    planned = next(source for source in SOURCES if source.name == "tc_cluster").cell(row).planned
-    assert isinstance(planned, Planned)
-    assert planned.command() == (
+    source = next(source for source in SOURCES if source.name == "tc_cluster")
+
+    def command(setting: str) -> str:
+        planned = source.cell(Row("tc_cluster", "nccl all-reduce, 128 MiB, 8 hosts", setting, "time", "ms")).planned
+        assert isinstance(planned, Planned)
+        return planned.command()
+
+    call = (
         "gradwire run reproduction/world/scenarios/tc-cluster-nccl.toml --set cluster.workers=8 "
-        "--set fabric.rate=10000mbit --set fabric.delay=50us --set strategy.options.collective=all-reduce "
-        "--set strategy.options.size=128MiB"
+        "--set strategy.options.collective=all-reduce --set strategy.options.size=128MiB"
+    )
+    assert command("default") == call
+    assert command("delay 1 ms, rate 5 Gbit/s") == (
+        f"{call} --set fabric.topology=leaf-spine --set fabric.leaves=8 --set fabric.spines=1 "
+        "--set fabric.oversubscription=1.99469 --set fabric.delay=275us"
     )
 
 
