@@ -63,6 +63,33 @@ def test_a_function_that_is_missing_ends_the_program_with_its_name(tmp_path: Pat
     assert "hipGraphCreate" in done.stderr
 
 
+OTHER_VERSION = """
+typedef struct { unsigned x, y, z; } dim3;
+void __hipRegisterFunction(void **, const void *, const char *, const char *, unsigned, void *, void *, dim3 *, dim3 *, int *);
+int hipLaunchKernel(const void *, dim3, dim3, void **, unsigned long, void *);
+int hipDeviceSynchronize(void);
+int ncclGetVersion(int *version) { *version = 21803; return 0; }
+void launch(void)
+{
+	long argument;
+	void *arguments[] = {&argument, &argument, &argument};
+	__hipRegisterFunction(0, launch, "", "ncclKernel_AllReduce", 0, 0, 0, 0, 0, 0);
+	hipLaunchKernel(launch, (dim3){1, 1, 1}, (dim3){64, 1, 1}, arguments, 0, 0);
+	hipDeviceSynchronize();
+}
+"""
+
+
+def test_a_library_whose_structures_are_unknown_is_refused_by_its_version(tmp_path: Path) -> None:
+    (tmp_path / "other.c").write_text(OTHER_VERSION)
+    library = tmp_path / "librccl.so.1"
+    linked = ["gcc", "-shared", "-fPIC", "-o", str(library), str(tmp_path / "other.c")]
+    subprocess.run([*linked, str(stand_ins_folder() / "libamdhip64.so.5")], check=True, timeout=60)
+    done = run(f'import ctypes; ctypes.CDLL("{library}").launch()', tmp_path)
+    assert done.returncode == -6
+    assert f"{library} is version 2.18.3" in done.stderr
+
+
 def test_lines_that_no_stand_in_wrote_are_left_out(tmp_path: Path) -> None:
     file = tmp_path / "calls"
     file.write_text(
