@@ -4,6 +4,7 @@
 #include "collectives/kernel.h"
 #include "ending.h"
 #include "hip.h"
+#include "progress.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -18,12 +19,13 @@ struct kernel {
 static struct kernel *kernels;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* What a compiler's output calls before main, for each binary with code for devices. */
+/* What a compiler's output calls before main, for each binary with code for devices: also for the collective library. */
 EXPORTED void **__hipRegisterFatBinary(const void *binary)
 {
 	static void *module;
 
 	(void)binary;
+	watch_library();
 	return &module;
 }
 

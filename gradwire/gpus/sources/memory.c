@@ -296,8 +296,34 @@ void move_memory(void *to, const void *from, size_t size_bytes)
 		count_invented(INVENTED_COPY, size_bytes);
 }
 
+/*
+ * Makes large memory zero without touching it: whole pages are given back, and come back as zeros when somebody reads them. Returns whether
+ * that is possible, as it is not for memory that another process has.
+ */
+static int clear_pages(char *to, size_t size_bytes)
+{
+	char *begin = (char *)(((uintptr_t)to + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES);
+	char *end = (char *)((uintptr_t)(to + size_bytes) / PAGE_BYTES * PAGE_BYTES);
+	struct region *region, found = {0};
+
+	pthread_mutex_lock(&lock);
+	region = region_of(to);
+	if (region)
+		found = *region;
+	pthread_mutex_unlock(&lock);
+	if (found.place.kind != DEVICE_MEMORY && found.place.kind != HOST_MEMORY)
+		return 0;
+	if (found.place.device < 0 || madvise(begin, (size_t)(end - begin), found.file < 0 ? MADV_DONTNEED : MADV_REMOVE))
+		return 0;
+	memset(to, 0, (size_t)(begin - to));
+	memset(end, 0, (size_t)(to + size_bytes - end));
+	return 1;
+}
+
 void fill_memory(void *to, int value, size_t size_bytes)
 {
+	if (size_bytes >= LARGE_BYTES && !value && clear_pages(to, size_bytes))
+		return;
 	if (settings.data || size_bytes < LARGE_BYTES)
 		memset(to, value, size_bytes);
 	else

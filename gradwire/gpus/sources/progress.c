@@ -2,7 +2,7 @@
  * One count for all processes of a host, in its shared memory, on which they sleep (futex(2)).
  *
  * RCCL's threads write to memory that a stream's thread waits for. What they wrote before they sleep themselves is told by the preloaded
- * library, which calls tell_of_library here.
+ * library, which calls tell_streams here.
  */
 #define _GNU_SOURCE
 #include "progress.h"
@@ -60,12 +60,14 @@ static void tell_streams(void)
 		syscall(SYS_futex, &count->happened, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
+void watch_library(void)
+{
+	if (waits_watch)
+		waits_watch(tell_streams);
+}
+
 uint32_t happened(void)
 {
-	static _Atomic int is_watched;
-
-	if (waits_watch && !atomic_exchange(&is_watched, 1))
-		waits_watch(tell_streams);
 	return atomic_load(&count->happened);
 }
 

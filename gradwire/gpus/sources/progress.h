@@ -3,6 +3,8 @@
 #define GRADWIRE_PROGRESS_H
 #include <stdint.h>
 
+/* Has the preloaded library, if it is there, look for the collective library, which is loaded by now, and tell what its threads do. */
+void watch_library(void);
 /* How often anything has happened on this host. Who means to wait reads it before it looks. */
 uint32_t happened(void);
 /* Tells all who wait that memory was written. */

@@ -10,7 +10,7 @@
  * 3. and else sleeps until one of those sockets is ready, or another thread does something.
  *
  * Nothing is lost: what a thread does is counted after it was done, and who is about to sleep looks at the count after it is known to sleep.
- * Threads that the library has for sockets (NCCL_SOCKET_NTHREADS) never yield; they sleep when sockets were empty or full so often.
+ * Threads that the library has for sockets (NCCL_SOCKET_NTHREADS) never yield; they sleep when sockets were empty or full again and again.
  *
  * Only calls of the library itself are changed: a program's own sockets are left alone.
  */
@@ -31,10 +31,13 @@
 #define EXPORTED __attribute__((visibility("default")))
 
 enum { MOST_THREADS = 256, MOST_SOCKETS = 256 };
-/* Failures of sockets, with no yield and no success between, after which a thread is taken for one that never yields. */
-enum { FAILURES_OF_A_LOOP = 64 };
+/*
+ * Failures of sockets, with no yield and no success between, after which a thread is taken for one that never yields, and which such a
+ * thread then makes before it sleeps: a round of the few sockets that it has.
+ */
+enum { FAILURES_OF_A_LOOP = 64, FAILURES_OF_A_ROUND = 4 };
 /* For what no call tells: a communicator that is aborted, and threads that set it up and wait for each other. */
-enum { GUARD_NS = 100000 };
+enum { GUARD_NS = 1000000 };
 
 /* How often any thread did something. */
 static _Atomic uint64_t done;
@@ -50,8 +53,8 @@ static __thread int self = -1;
 static __thread uint64_t seen;
 /* Whether it has done something that others were not told. */
 static __thread int untold;
-/* Whether it has ever yielded, and is one that goes through all its work before it waits. */
-static __thread int yields;
+/* Whether it has ever yielded, and is one that goes through all its work before it waits; or is known to be one that does not. */
+static __thread int yields, loops;
 /* Sockets found empty or full since it last slept, and how often that was since one was not. */
 static __thread struct pollfd sockets[MOST_SOCKETS + 1];
 static __thread int socket_count, failures;
@@ -104,7 +107,7 @@ static int is_librarys(void *return_address)
 }
 #define CALLED_BY_LIBRARY is_librarys(__builtin_return_address(0))
 
-/* The stand-in calls it once the library is there. */
+/* The stand-in calls it for each library with code for devices, when that is there. */
 EXPORTED void waits_watch(void (*look)(void))
 {
 	look_again = look;
@@ -179,8 +182,10 @@ static void note_failure(int socket, short events)
 	failures++;
 	if (socket_count < MOST_SOCKETS)
 		sockets[socket_count++] = (struct pollfd){.fd = socket, .events = events};
-	if (!yields && failures >= FAILURES_OF_A_LOOP)
-		rest();
+	if (yields || failures < (loops ? FAILURES_OF_A_ROUND : FAILURES_OF_A_LOOP))
+		return;
+	loops = 1;
+	rest();
 }
 
 static ssize_t noted(ssize_t result, int socket, short events)
