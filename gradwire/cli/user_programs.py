@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from types import FrameType
@@ -148,7 +148,9 @@ def execute_program(
     with ExitStack() as held:
         with writing(folder):
             if other is not None:
-                held.enter_context(going_on_as(other, folder, machine_modules()))
+                stand_ins = [each.gpus.stand_ins for each in request.programs if each.gpus]
+                held.enter_context(going_on_as(other, folder, machine_modules(), stand_ins))
+                request = replace(request, programs=[_started(wanted, bench.fabric)])  # whose files lie elsewhere now
             folder.mkdir(parents=True, exist_ok=True)
         with terminal.interruptible(f"interrupted; what was written is in {folder}"):
             summary = execute(request)

@@ -41,12 +41,14 @@ enum { GUARD_NS = 1000000 };
 
 /* How often any thread did something. */
 static _Atomic uint64_t done;
-/* By thread: what wakes it, and whether it sleeps. */
+/* By thread: what wakes it, and whether it sleeps. A place is for another thread when its own has ended. */
 static struct {
 	int event;
-	_Atomic int sleeps;
+	_Atomic int is_taken, sleeps;
 } sleepers[MOST_THREADS];
-static _Atomic int threads;
+/* Places that were ever taken, and what frees a thread's when it ends. */
+static _Atomic int places;
+static pthread_key_t ends_with_thread;
 
 static __thread int self = -1;
 /* The count when it last began to look. */
@@ -67,6 +69,15 @@ static int (*real_yield)(void);
 static int (*real_wait)(pthread_cond_t *, pthread_mutex_t *);
 static int (*real_signal)(pthread_cond_t *);
 
+/* Of a thread that ends: the argument is its place, plus one. */
+static void free_place(void *place)
+{
+	int number = (int)(intptr_t)place - 1;
+
+	close(sleepers[number].event);
+	atomic_store(&sleepers[number].is_taken, 0);
+}
+
 __attribute__((constructor)) static void find_real_calls(void)
 {
 	real_recv = dlsym(RTLD_NEXT, "recv");
@@ -75,6 +86,14 @@ __attribute__((constructor)) static void find_real_calls(void)
 	/* dlsym finds the conditions of before 2003, which are too small, where both are there */
 	real_wait = dlvsym(RTLD_NEXT, "pthread_cond_wait", "GLIBC_2.3.2");
 	real_signal = dlvsym(RTLD_NEXT, "pthread_cond_signal", "GLIBC_2.3.2");
+	pthread_key_create(&ends_with_thread, free_place);
+}
+
+/* Constructors of other libraries may call before this one's has run. */
+static void be_ready(void)
+{
+	if (!real_signal)
+		find_real_calls();
 }
 
 /* The library's code: its first address and the one after its last. */
@@ -117,11 +136,11 @@ EXPORTED void waits_watch(void (*look)(void))
 EXPORTED void waits_done(void)
 {
 	uint64_t before = atomic_fetch_add(&done, 1), one = 1;
-	int count = atomic_load(&threads);
+	int count = atomic_load(&places);
 
 	if (before == seen)
 		seen = before + 1; /* its own doing; otherwise another thread did something that this one has not looked at */
-	for (int number = 0; number < count && number < MOST_THREADS; number++)
+	for (int number = 0; number < count; number++)
 		if (number != self && atomic_exchange(&sleepers[number].sleeps, 0) && write(sleepers[number].event, &one, sizeof(one)) < 0)
 			continue; /* the event is set already */
 }
@@ -134,11 +153,21 @@ static void tell(void)
 	}
 }
 
+/* Takes a place. Threads that find none yield. */
 static void be_known(void)
 {
-	self = atomic_fetch_add(&threads, 1);
-	if (self < MOST_THREADS)
-		sleepers[self].event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	for (int number = 0; number < MOST_THREADS; number++) {
+		int most = atomic_load(&places);
+
+		if (atomic_exchange(&sleepers[number].is_taken, 1))
+			continue;
+		sleepers[number].event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+		pthread_setspecific(ends_with_thread, (void *)(intptr_t)(number + 1));
+		while (most <= number && !atomic_compare_exchange_weak(&places, &most, number + 1))
+			;
+		self = number;
+		return;
+	}
 }
 
 /* Sleeps until a socket that was tried is ready, another thread did something, or the guard's time is over. */
@@ -167,7 +196,7 @@ static void rest(void)
 	tell();
 	if (look_again)
 		look_again();
-	if (self >= MOST_THREADS)
+	if (self < 0)
 		real_yield();
 	else if (atomic_load(&done) == seen)
 		sleep_for_events();
@@ -204,20 +233,25 @@ static ssize_t noted(ssize_t result, int socket, short events)
 
 EXPORTED ssize_t recv(int socket, void *bytes, size_t size_bytes, int flags)
 {
-	ssize_t result = real_recv(socket, bytes, size_bytes, flags);
+	ssize_t result;
 
+	be_ready();
+	result = real_recv(socket, bytes, size_bytes, flags);
 	return CALLED_BY_LIBRARY ? noted(result, socket, POLLIN) : result;
 }
 
 EXPORTED ssize_t send(int socket, const void *bytes, size_t size_bytes, int flags)
 {
-	ssize_t result = real_send(socket, bytes, size_bytes, flags);
+	ssize_t result;
 
+	be_ready();
+	result = real_send(socket, bytes, size_bytes, flags);
 	return CALLED_BY_LIBRARY ? noted(result, socket, POLLOUT) : result;
 }
 
 EXPORTED int sched_yield(void)
 {
+	be_ready();
 	if (!CALLED_BY_LIBRARY)
 		return real_yield();
 	yields = 1;
@@ -228,6 +262,7 @@ EXPORTED int sched_yield(void)
 /* A thread that has done something and now waits for a condition tells so before. */
 EXPORTED int pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex)
 {
+	be_ready();
 	if (CALLED_BY_LIBRARY)
 		tell();
 	return real_wait(condition, mutex);
@@ -236,8 +271,10 @@ EXPORTED int pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex
 /* The library signals a thread that may sleep here and not at the condition. */
 EXPORTED int pthread_cond_signal(pthread_cond_t *condition)
 {
-	int result = real_signal(condition);
+	int result;
 
+	be_ready();
+	result = real_signal(condition);
 	if (CALLED_BY_LIBRARY)
 		waits_done();
 	return result;
