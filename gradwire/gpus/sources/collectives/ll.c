@@ -16,11 +16,6 @@ _Static_assert(sizeof(struct line) == LINE_BYTES, "LL's line");
 /* Before flags of 32 bits begin anew, all lines of a step are written, so that no old one is taken for a new one (devcomm.h, line 69). */
 enum { CLEANING_STEPS = 0x7ffffff8 };
 
-static struct line *lines_of(const struct primitives *of, const struct end *end)
-{
-	return (struct line *)(end->connection.buffers[LL] + end->step % STEPS * of->step_bytes);
-}
-
 static uint32_t flag_of(const struct end *end)
 {
 	return (uint32_t)end->step + 1;
@@ -28,7 +23,7 @@ static uint32_t flag_of(const struct end *end)
 
 static void receive_lines(const struct primitives *of, const struct end *from, size_t lines)
 {
-	struct line *came = lines_of(of, from);
+	struct line *came = (struct line *)lines_at(of, from);
 	uint32_t flag = flag_of(from);
 
 	for (size_t number = 0; number < lines; number++) {
@@ -43,7 +38,7 @@ static void receive_lines(const struct primitives *of, const struct end *from, s
 
 static void send_lines(const struct primitives *of, struct end *to, const char *out, size_t size_bytes, size_t lines)
 {
-	struct line *goes = lines_of(of, to);
+	struct line *goes = (struct line *)lines_at(of, to);
 	uint32_t flag = flag_of(to);
 	int cleans = (to->step & CLEANING_STEPS) == CLEANING_STEPS;
 	size_t all = of->step_bytes / LINE_BYTES;
@@ -63,22 +58,6 @@ static void send_lines(const struct primitives *of, struct end *to, const char *
 	to->step++;
 }
 
-/* What the device moves for a step: its data, and lines, of twice the size. */
-static void take_time_of(const struct primitives *of, const struct step *step, const char *source, char *target, size_t size_bytes)
-{
-	struct traffic traffic = {0};
-
-	if (source)
-		add_read(&traffic, source, size_bytes);
-	if (target)
-		add_write(&traffic, target, size_bytes);
-	for (int peer = 0; step->receives && peer < of->from_count; peer++)
-		add_read(&traffic, lines_of(of, &of->from[peer]), 2 * size_bytes);
-	for (int peer = 0; step->sends && peer < of->to_count; peer++)
-		add_write(&traffic, lines_of(of, &of->to[peer]), 2 * size_bytes);
-	take_time(&traffic);
-}
-
 void carry_out_ll(struct primitives *of, const struct step *step)
 {
 	size_t size_bytes = (size_t)step->count * of->element_bytes, lines = (size_t)divide_up((ssize_t)size_bytes, DATA_BYTES);
@@ -94,7 +73,7 @@ void carry_out_ll(struct primitives *of, const struct step *step)
 	}
 	if (!step->receives)
 		combine(of, out, source, is_input, NULL, 0, size_bytes, step->is_result);
-	take_time_of(of, step, source, target, size_bytes);
+	take_time_with_lines(of, step, size_bytes, lines * LINE_BYTES);
 	for (int peer = 0; step->receives && peer < of->from_count; peer++)
 		*of->from[peer].connection.head = ++of->from[peer].step;
 	for (int peer = 0; step->sends && peer < of->to_count; peer++)

@@ -10,11 +10,6 @@
 
 enum { LINE_BYTES = 64, DATA_BYTES = 56, LINES_TOGETHER = 32 };
 
-static char *lines_of(const struct primitives *of, const struct end *end)
-{
-	return end->connection.buffers[LL128] + end->step % STEPS * of->step_bytes;
-}
-
 static volatile uint64_t *flag_at(char *line)
 {
 	return (volatile uint64_t *)(line + DATA_BYTES);
@@ -34,7 +29,7 @@ static size_t data_in(size_t number, size_t size_bytes)
 
 static void receive_lines(const struct primitives *of, const struct end *from, size_t size_bytes)
 {
-	char *line = lines_of(of, from);
+	char *line = lines_at(of, from);
 
 	for (size_t number = 0; number < lines_for(size_bytes); number++, line += LINE_BYTES) {
 		WAIT_UNTIL(*flag_at(line) == from->step + 1 || *of->communicator->is_aborted);
@@ -45,7 +40,7 @@ static void receive_lines(const struct primitives *of, const struct end *from, s
 
 static void send_lines(const struct primitives *of, struct end *to, const char *out, size_t size_bytes)
 {
-	char *line = lines_of(of, to);
+	char *line = lines_at(of, to);
 
 	for (size_t number = 0; number < lines_for(size_bytes); number++, line += LINE_BYTES) {
 		if (of->moves)
@@ -56,22 +51,6 @@ static void send_lines(const struct primitives *of, struct end *to, const char *
 	to->step++;
 	if (to->connection.sizes)
 		*to->connection.tail = to->step;
-}
-
-static void take_time_of(const struct primitives *of, const struct step *step, const char *source, char *target, size_t size_bytes)
-{
-	size_t line_bytes = lines_for(size_bytes) * LINE_BYTES;
-	struct traffic traffic = {0};
-
-	if (source)
-		add_read(&traffic, source, size_bytes);
-	if (target)
-		add_write(&traffic, target, size_bytes);
-	for (int peer = 0; step->receives && peer < of->from_count; peer++)
-		add_read(&traffic, lines_of(of, &of->from[peer]), line_bytes);
-	for (int peer = 0; step->sends && peer < of->to_count; peer++)
-		add_write(&traffic, lines_of(of, &of->to[peer]), line_bytes);
-	take_time(&traffic);
 }
 
 void carry_out_ll128(struct primitives *of, const struct step *step)
@@ -94,7 +73,7 @@ void carry_out_ll128(struct primitives *of, const struct step *step)
 	}
 	if (!step->receives)
 		combine(of, out, source, is_input, NULL, 0, size_bytes, step->is_result);
-	take_time_of(of, step, source, target, size_bytes);
+	take_time_with_lines(of, step, size_bytes, lines_for(size_bytes) * LINE_BYTES);
 	for (int peer = 0; step->sends && peer < of->to_count; peer++)
 		send_lines(of, &of->to[peer], out, size_bytes);
 	for (int peer = 0; step->receives && peer < of->from_count; peer++)

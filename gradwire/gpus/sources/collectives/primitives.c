@@ -159,3 +159,24 @@ void take_time(const struct traffic *traffic)
 {
 	wait_until_time(end_of(traffic));
 }
+
+char *lines_at(const struct primitives *of, const struct end *end)
+{
+	return end->connection.buffers[of->protocol] + end->step % STEPS * of->step_bytes;
+}
+
+void take_time_with_lines(const struct primitives *of, const struct step *step, size_t size_bytes, size_t line_bytes)
+{
+	const char *source = address_in(of, step->source, step->source_at), *target = address_in(of, step->target, step->target_at);
+	struct traffic traffic = {0};
+
+	if (source)
+		add_read(&traffic, source, size_bytes);
+	if (target)
+		add_write(&traffic, target, size_bytes);
+	for (int peer = 0; step->receives && peer < of->from_count; peer++)
+		add_read(&traffic, lines_at(of, &of->from[peer]), line_bytes);
+	for (int peer = 0; step->sends && peer < of->to_count; peer++)
+		add_write(&traffic, lines_at(of, &of->to[peer]), line_bytes);
+	take_time(&traffic);
+}

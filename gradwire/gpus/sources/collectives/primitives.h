@@ -89,6 +89,9 @@ void combine_received(const struct primitives *of, char *out, const char *source
 /* Waits until an end has room for so many more steps, or so many more that came; or until the communicator is aborted. */
 void wait_for_room(const struct primitives *of, const struct end *to, int steps);
 void wait_for_steps(const struct primitives *of, const struct end *from, int steps);
+/* For LL and LL128: where the lines of a step lie; and as long a wait as a step takes, with lines of so many bytes for each peer. */
+char *lines_at(const struct primitives *of, const struct end *end);
+void take_time_with_lines(const struct primitives *of, const struct step *step, size_t size_bytes, size_t line_bytes);
 /* Waits for as long as the device takes for the traffic. */
 void take_time(const struct traffic *traffic);
 
