@@ -32,10 +32,10 @@
 
 enum { MOST_THREADS = 256, MOST_SOCKETS = 256 };
 /*
- * Failures of sockets, with no yield and no success between, after which a thread is taken for one that never yields, and which such a
- * thread then makes before it sleeps: a round of the few sockets that it has.
+ * Failures of sockets, with no yield and no success between, after which a thread is taken for one that never yields. From then on it sleeps
+ * when a socket fails again: it has gone through all that it has, and none was ready.
  */
-enum { FAILURES_OF_A_LOOP = 64, FAILURES_OF_A_ROUND = 4 };
+enum { FAILURES_OF_A_LOOP = 64 };
 /* For what no call tells: a communicator that is aborted, and threads that set it up and wait for each other. */
 enum { GUARD_NS = 1000000 };
 
@@ -205,16 +205,24 @@ static void rest(void)
 	errno = saved;
 }
 
+static int is_noted(int socket, short events)
+{
+	for (int number = 0; number < socket_count; number++)
+		if (sockets[number].fd == socket && sockets[number].events == events)
+			return 1;
+	return 0;
+}
+
 static void note_failure(int socket, short events)
 {
+	int has_failed = is_noted(socket, events);
+
 	tell();
-	failures++;
-	if (socket_count < MOST_SOCKETS)
+	if (!has_failed && socket_count < MOST_SOCKETS)
 		sockets[socket_count++] = (struct pollfd){.fd = socket, .events = events};
-	if (yields || failures < (loops ? FAILURES_OF_A_ROUND : FAILURES_OF_A_LOOP))
-		return;
-	loops = 1;
-	rest();
+	loops = loops || (!yields && ++failures >= FAILURES_OF_A_LOOP);
+	if (loops && !yields && has_failed)
+		rest();
 }
 
 static ssize_t noted(ssize_t result, int socket, short events)
@@ -222,6 +230,8 @@ static ssize_t noted(ssize_t result, int socket, short events)
 	if (result > 0) {
 		untold = 1;
 		failures = 0;
+		if (loops)
+			socket_count = 0; /* one that failed before may be ready by now, and is not asked again before it sleeps */
 	} else if (result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
 		int saved = errno;
 
