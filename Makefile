@@ -13,6 +13,9 @@ PACKAGES += net-tools # ifconfig, which Mininet wants of every host: gradwire mi
 
 # To build the virtual-time kernel; with it the source: 6.12, with which everything was measured, or else the distribution's newest.
 BUILD_PACKAGES := gcc libc6-dev make patch flex bison bc libelf-dev xz-utils
+
+# To compile the stand-ins for GPUs (gradwire exec --gpus).
+COMPILER_PACKAGES := gcc libc6-dev
 SOURCES := /usr/src/linux-source-*.tar.*
 
 # What only tests need, all of it: a test that finds a program missing fails. tests/unmet.py has what a test may be skipped for.
@@ -38,7 +41,7 @@ QUICK_TESTS := tests/unit/test_layout.py tests/unit/test_named_paths.py tests/un
 # Continuous integration installs exactly the files whose hashes .ci/requirements.txt has: `make LOCKED=1 ...`. Otherwise pip chooses the newest.
 LOCK := .ci/requirements.txt
 
-.PHONY: check hooks lock changelog docs gallery demo test test-long bench bench-packages test-broad test-programs test-distributions lint format wheel test-root setup packages python-packages test-packages package-list build-packages kernel clean
+.PHONY: check hooks lock changelog docs gallery demo test test-long bench bench-packages test-broad test-programs test-distributions lint format wheel test-root setup packages python-packages test-packages package-list build-packages compiler-packages kernel stand-ins clean
 
 demo: setup
 	$(VENV)/bin/gradwire run geryon-table2
@@ -119,7 +122,7 @@ format: $(VENV)/installed
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-setup: packages python-packages kernel
+setup: packages python-packages kernel stand-ins
 
 # Each step says what it is at, a package or ten of them on a line, and then how long it took; or else that it had nothing to do. What goes wrong
 # comes on standard error, as it was said.
@@ -142,6 +145,9 @@ test-packages:
 # For tests/distributions/run, which makes a tree with these and no others.
 package-list:
 	@echo $(PACKAGES) $(TEST_PACKAGES)
+
+compiler-packages:
+	@$(call install,Debian packages to compile the stand-ins for GPUs,$(COMPILER_PACKAGES))
 
 bench-packages:
 	@$(call install,Debian packages of other simulators,$(BENCH_PACKAGES))
@@ -168,6 +174,10 @@ kernel: packages $(VENV)/installed
 	@SECONDS=0; if kernel=$$($(VENV)/bin/gradwire kernel --check); then echo "$$kernel, there already"; else \
 	  { { gradwire kernel --check && $(VENV)/bin/gradwire kernel --check; } 2>/dev/null || \
 	  { $(MAKE) --no-print-directory build-packages && $(VENV)/bin/gradwire kernel; }; } && echo "kernel: $$SECONDS s"; fi
+
+# Compiled once into the cache, in three seconds.
+stand-ins: compiler-packages $(VENV)/installed
+	@$(VENV)/bin/python -m gradwire.gpus.stand_ins
 
 clean:
 	rm -rf $(VENV) runs dist build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

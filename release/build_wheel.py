@@ -26,6 +26,8 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from gradwire.faults import Fault, InternalFault
+from gradwire.gpus.stand_ins import PREBUILT as PREBUILT_STAND_INS
+from gradwire.gpus.stand_ins import compile_stand_ins
 from gradwire.vm.kernel import PREBUILT, build_kernel, cache_folder
 from gradwire.vm.kernel_source import (
     COMPILER_FLAGS,
@@ -133,6 +135,13 @@ def add_kernel(kernel: Path, source: KernelSource, folder: Path) -> None:
     raise InternalFault(f"{source.tarball} lacks {', '.join(wanted)}")
 
 
+def add_stand_ins(folder: Path) -> None:
+    """Compiles the stand-ins for GPUs into `folder`. They need the GNU C Library 2.34, and the collective library that they are
+    for a later one, so the wheel's tag, which speaks of what gradwire itself runs, stays as it is."""
+    folder.mkdir()
+    compile_stand_ins(folder)
+
+
 def copy_tracked(tree: Path) -> None:
     """All files that git tracks, as they are now, into `tree`."""
     for name in filter(None, _output("git", "-C", str(ROOT), "ls-files", "-z").split("\0")):
@@ -175,6 +184,7 @@ def main() -> None:
         tree = Path(folder) / "gradwire"
         copy_tracked(tree)
         add_kernel(kernel, source, tree / "gradwire" / "vm" / PREBUILT.name)
+        add_stand_ins(tree / "gradwire" / "gpus" / PREBUILT_STAND_INS.name)
         wheel = build_wheel(tree, asked.out, PLATFORM)
     if not runs_as_it_lies(wheel):
         raise InternalFault(f"{wheel} has no kernel that can be run")

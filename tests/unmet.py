@@ -15,6 +15,7 @@ from gradwire.agents.connections import mark
 from gradwire.faults import MachineFault
 from gradwire.network.fabric import CONTROL_BAND
 from gradwire.network_namespace import fresh_network_namespace
+from tests.shared.rccl import FOLDER_VARIABLE, has_rccl
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,10 @@ NEEDS = {
     "net_admin": Need(may_prioritise, "needs CAP_NET_ADMIN, for sockets before all others: `make test-root`"),
     "devices": Need(may_make_devices, "needs CAP_MKNOD, to make device nodes: `make test-root`"),
     "avx": Need(lambda: " avx " in Path("/proc/cpuinfo").read_text(), "needs a processor with AVX registers"),
+    "rccl": Need(
+        has_rccl,
+        f"needs RCCL 2.13: Debian 13's librccl1, or its packages unpacked in a folder that {FOLDER_VARIABLE} names",
+    ),
 }
 """By marker. Nothing else skips a test: tests/conftest.py fails one that is skipped for another reason."""
 

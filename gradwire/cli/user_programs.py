@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from types import FrameType
@@ -26,6 +26,10 @@ from gradwire.cli import terminal
 from gradwire.cli.traffic_tables import ports_table
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
+from gradwire.gpus.choice import MOST_DEVICES, GpuChoice
+from gradwire.gpus.hip_devices import DEFAULT_DEVICE, hip_device
+from gradwire.gpus.invented_calls import invented_text
+from gradwire.gpus.stand_ins import stand_ins_folder
 from gradwire.inside.program_protocol import how_it_ended, output_file
 from gradwire.network.fabric import Fabric
 from gradwire.programs.clock_pace import complete_with
@@ -101,6 +105,10 @@ class UserProgram:
     warm_imports: str = ""
     #: User that everything runs as from then on; None for the caller.
     user: str | None = None
+    #: GPUs of each host, which they are, and whether they move data.
+    gpus: int = 0
+    gpu: str = DEFAULT_DEVICE
+    gpu_data: bool = False
 
 
 def execute_program(
@@ -140,7 +148,9 @@ def execute_program(
     with ExitStack() as held:
         with writing(folder):
             if other is not None:
-                held.enter_context(going_on_as(other, folder, machine_modules()))
+                stand_ins = [each.gpus.stand_ins for each in request.programs if each.gpus]
+                held.enter_context(going_on_as(other, folder, machine_modules(), stand_ins))
+                request = replace(request, programs=[_started(wanted, bench.fabric)])  # whose files lie elsewhere now
             folder.mkdir(parents=True, exist_ok=True)
         with terminal.interruptible(f"interrupted; what was written is in {folder}"):
             summary = execute(request)
@@ -205,12 +215,23 @@ def _started(wanted: UserProgram, fabric: Fabric) -> Started:
         _launch(wanted.launch),
         traffic_class=class_alone(None, fabric),
         warm_imports=imports,
+        gpus=_gpus(wanted),
     )
     try:
         warm_start(started, os.environ)
     except InputFault as fault:
         raise InputFault(f"--warm-imports {wanted.warm_imports}: {fault}") from fault
     return started
+
+
+def _gpus(wanted: UserProgram) -> GpuChoice | None:
+    """The GPUs of each host. Raises InputFault for a wrong number or name, and UnfitMachine where there is no compiler."""
+    device = hip_device(wanted.gpu)
+    if not 0 <= wanted.gpus <= MOST_DEVICES:
+        raise InputFault(f"--gpus {wanted.gpus}: must be 0 to {MOST_DEVICES}")
+    if not wanted.gpus and (wanted.gpu_data or wanted.gpu != DEFAULT_DEVICE):
+        raise InputFault("--gpu and --gpu-data are of hosts that have GPUs: give their number with --gpus")
+    return GpuChoice(wanted.gpus, device, wanted.gpu_data, stand_ins_folder()) if wanted.gpus else None
 
 
 def _launch(name: str) -> Launch:
@@ -232,7 +253,7 @@ def _show(summary: ProgramRunSummary, request: JobRequest) -> bool:
     failed = [check for check in made if not check.ok]
     values = ", ".join(f"{check.name} {check.value}" for check in made)
     terminal.console.print(f"{values}; programs have no plan to be checked against", highlight=False)
-    for line in pause_lines(request.fabric, report.pauses):
+    for line in (*pause_lines(request.fabric, report.pauses), *filter(None, [invented_text(summary.invented)])):
         terminal.console.print(line, markup=False, highlight=False)
     _tell_state(summary, request, failed)
     terminal.name_files({"outputs": folder / "output", "summary": folder / "summary.json"})

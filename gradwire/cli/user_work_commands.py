@@ -110,6 +110,17 @@ def execute(
         str | None,
         typer.Option(help="for root: the user who runs everything from then on, so that programs have no other rights"),
     ] = None,
+    gpus: Annotated[
+        int, typer.Option(metavar="N", help="GPUs of each host: stand-ins, on which RCCL 2.13 runs unmodified")
+    ] = 0,
+    gpu: Annotated[str, typer.Option(help="which GPUs: mi50, mi100, mi210 or mi250x (one of its two dies)")] = "mi250x",
+    gpu_data: Annotated[
+        bool,
+        typer.Option(
+            "--gpu-data",
+            help="GPUs really move and add data; otherwise what is larger than 1 MiB only takes its time, and results are invented",
+        ),
+    ] = False,
 ) -> None:
     """Runs a program of your own, unmodified, on the hosts of an emulated network, and says what the network
     carried."""
@@ -118,7 +129,7 @@ def execute(
 
     size = NetworkOptions(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription, rdma)
     limits = user_programs.ProgramLimits(memory, time_limit, wall_limit, stall_limit, output_limit, cpu_time)
-    wanted = user_programs.UserProgram(context.meta[PROGRAM], hosts, launch, warm_imports, user)
+    wanted = user_programs.UserProgram(context.meta[PROGRAM], hosts, launch, warm_imports, user, gpus, gpu, gpu_data)
     user_programs.execute_program(size, wanted, limits, capture or [], out)
 
 

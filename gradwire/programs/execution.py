@@ -18,6 +18,7 @@ import msgspec
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import MachineFault
 from gradwire.files import replacing
+from gradwire.gpus.invented_calls import InventedCalls, invented_calls
 from gradwire.inside.program_protocol import (
     FIGURES_FOLDER,
     TASK_FILE,
@@ -34,7 +35,7 @@ from gradwire.inside.program_protocol import (
 )
 from gradwire.network.fabric import Fabric
 from gradwire.programs.conversation import conversation
-from gradwire.programs.launch import Launch, Started, programs
+from gradwire.programs.launch import Launch, Started, calls_file, programs
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, Outputs
 from gradwire.programs.program_file import covered_folders
 from gradwire.vm.kernel import cached_kernel
@@ -101,6 +102,8 @@ class ProgramRunSummary(msgspec.Struct, frozen=True):
     wall_s: float
     memory_bytes: int
     report: Report
+    #: Calls to GPUs whose answers were invented.
+    invented: tuple[InventedCalls, ...] = ()
 
     @property
     def exit_status(self) -> int:
@@ -184,6 +187,7 @@ def execute(request: JobRequest) -> ProgramRunSummary:
             take, lambda: heard.report is not None or job.refused is not None, limits, stop=request.stop
         )
         memory_bytes = job.running.memory_bytes()
+    invented = _take_invented(request)
     with suppress(OSError):  # programs have left figures there
         (request.folder / FIGURES_FOLDER).rmdir()
     if not in_time:
@@ -193,7 +197,7 @@ def execute(request: JobRequest) -> ProgramRunSummary:
             f"{request.limit_names.wall}"
         )
     job.raise_refused()
-    summary = _summary(request, heard, memory_bytes, time.monotonic() - begin_s)
+    summary = _summary(request, heard, memory_bytes, time.monotonic() - begin_s, invented)
     with replacing(request.folder / SUMMARY_FILE) as partial:
         partial.write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n")
     if summary.report.timed_out:
@@ -204,7 +208,18 @@ def execute(request: JobRequest) -> ProgramRunSummary:
     return summary
 
 
-def _summary(request: JobRequest, heard: JobEvents, memory_bytes: int, wall_s: float) -> ProgramRunSummary:
+def _take_invented(request: JobRequest) -> tuple[InventedCalls, ...]:
+    """Reads what programs left of calls to GPUs with invented answers, and removes their files."""
+    files = [calls_file(request.folder, place) for place in request.places]
+    found = invented_calls(files)
+    for file in files:
+        file.unlink(missing_ok=True)
+    return found
+
+
+def _summary(
+    request: JobRequest, heard: JobEvents, memory_bytes: int, wall_s: float, invented: tuple[InventedCalls, ...]
+) -> ProgramRunSummary:
     assert heard.report is not None
     names = request.fabric.host_names()
     return ProgramRunSummary(
@@ -214,6 +229,7 @@ def _summary(request: JobRequest, heard: JobEvents, memory_bytes: int, wall_s: f
         wall_s=wall_s,
         memory_bytes=memory_bytes,
         report=heard.report,
+        invented=invented,
     )
 
 

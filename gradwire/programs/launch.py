@@ -9,6 +9,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from gradwire.faults import InputFault
+from gradwire.gpus.choice import GpuChoice
+from gradwire.gpus.choice import variables as gpu_variables
 from gradwire.inside.program_protocol import (
     ENTER_HOST,
     FIGURES_VARIABLE,
@@ -68,6 +70,8 @@ class Started:
     traffic_class: int | None = None
     #: Modules that a Python imports once, of which each program is then a fork.
     warm_imports: Sequence[str] = ()
+    #: GPUs of each of its hosts.
+    gpus: GpuChoice | None = None
 
     @property
     def started_on(self) -> Sequence[int]:
@@ -82,11 +86,16 @@ def programs(
     called inside the kernel. Raises InputFault for imports ahead of a command that is not a plain one of Python."""
 
     def program(each: Started, host: int, index: int) -> Program:
+        shared, place = (
+            shared_environment(fabric, each.hosts, environment),
+            place_name(each.name, fabric.host_names()[host]),
+        )
         variables = {
-            **shared_environment(fabric, each.hosts, environment),
+            **shared,
             **_own(fabric, host, index),
             **_told(each, fabric, index),
-            FIGURES_VARIABLE: str(figures_file(folder, place_name(each.name, fabric.host_names()[host]))),
+            **(gpu_variables(each.gpus, shared, calls_file(folder, place)) if each.gpus else {}),
+            FIGURES_VARIABLE: str(figures_file(folder, place)),
             **each.variables,
         }
         return Program(
@@ -101,6 +110,11 @@ def programs(
         )
 
     return tuple(program(each, host, index) for each in started for index, host in enumerate(each.started_on))
+
+
+def calls_file(folder: Path, place: str) -> Path:
+    """The file in which a program on a host (`place_name`) leaves which calls to GPUs got invented answers."""
+    return figures_file(folder, place).with_suffix(".gpus")
 
 
 def warm_start(started: Started, variables: Mapping[str, str]) -> WarmPython | None:

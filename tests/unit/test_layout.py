@@ -38,6 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("programs",),
     ("inside",),
     ("scenario",),
+    ("gpus",),
     (*STAGES, "vm"),
     ("network",),
     ("datatypes",),

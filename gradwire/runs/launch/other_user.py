@@ -58,16 +58,19 @@ class OtherUser:
 
 
 @contextmanager
-def going_on_as(user: OtherUser, folder: Path, jobs_modules: Sequence[str]) -> Iterator[None]:
+def going_on_as(
+    user: OtherUser, folder: Path, jobs_modules: Sequence[str], stand_ins: Sequence[Path] = ()
+) -> Iterator[None]:
     """Makes this process the user's for good, and the run folder `folder` as well. During the block, a copy of the
     needed part of root's cache is there.
 
-    jobs_modules: what jobs in the kernel start with. Raises InputFault for a folder that the user cannot use,
-    MachineFault if the user may not read gradwire or its Python, UnfitMachine if there is no kernel or a damaged one.
+    jobs_modules: what jobs in the kernel start with. stand_ins: folders of stand-ins for GPUs that programs need.
+    Raises InputFault for a folder that the user cannot use, MachineFault if the user may not read gradwire or its
+    Python, UnfitMachine if there is no kernel or a damaged one.
     """
     byte_code = byte_code_folder(tuple(jobs_modules))
     with temporary_folder() as cache:
-        _copy_cache(cache, byte_code)
+        _copy_cache(cache, [byte_code, *(each for each in stand_ins if each.is_relative_to(cache_folder()))])
         for path in (
             *cache.rglob("*"),
             cache,
@@ -80,9 +83,10 @@ def going_on_as(user: OtherUser, folder: Path, jobs_modules: Sequence[str]) -> I
         yield
 
 
-def _copy_cache(cache: Path, byte_code: Path) -> None:
+def _copy_cache(cache: Path, folders: Sequence[Path]) -> None:
     shutil.copy(whole_kernel(None), cache)
-    shutil.copytree(byte_code, cache / byte_code.relative_to(cache_folder()))
+    for folder in folders:
+        shutil.copytree(folder, cache / folder.relative_to(cache_folder()))
 
 
 def _make_for(user: OtherUser, folder: Path) -> None:
