@@ -211,12 +211,6 @@ class Fabric(RoutedNetwork):
         """Returns the bytes that a full frame occupies on the line."""
         return self.mtu_bytes + ETHERNET_HEADER_BYTES + PREAMBLE_FCS_GAP_BYTES
 
-    def burst_payload_bytes(self) -> int:
-        """Payload of the largest burst of TCP: whole segments whose headers fit into `gso_bytes`, 65,160 bytes at MTU
-        1500."""
-        headers = ETHERNET_HEADER_BYTES + IP_TCP_HEADER_BYTES
-        return max(1, (self.gso_bytes - headers) // self.mss_bytes()) * self.mss_bytes()
-
     def goodput_share(self) -> float:
         """Payload bytes per byte on the line for full TCP segments: 1448/1538 at MTU 1500."""
         return self.mss_bytes() / self.frame_bytes()

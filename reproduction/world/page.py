@@ -128,9 +128,9 @@ def _source(source: Source, rows: Sequence[ScoredRow]) -> list[str]:
     ]
     if further:
         folded = markdown_table(_further_table(further)).strip("\n")
-        parts.append(
-            f"<details><summary>{len(further)} cells that are not given, predicted</summary>\n\n{folded}\n\n</details>"
-        )
+        left = sum(row.printed is None and row.status is Status.NOT_RUN for row in rows)
+        told = f"{len(further)} cells that are not given, predicted{f', and {left} that have not been run' if left else ''}"
+        parts.append(f"<details><summary>{told}</summary>\n\n{folded}\n\n</details>")
     return [part for part in parts if part]
 
 
