@@ -95,7 +95,8 @@ DLPERF = Source(
     constants=(
         "operations take as long as on one V100 of 16 GB in NVIDIA's DeepLearningExamples (`reproduction/world/single_gpu.csv` names "
         "container, file and commit): of ResNet-50 in ResNet-50, of BERT base in BERT-Large with 128 tokens; MXNet's own rows for "
-        "its ResNet-50, PyTorch's for all else. Nothing is fitted",
+        "its ResNet-50, PyTorch's for all else. No number is fitted, but which rows to take was decided with their errors known: those "
+        "of a V100 of 32 GB would make PyTorch's BERT 16 % (FP32) and 33 % (AMP) too fast",
         "BERT base on 128 tokens: with 512, its FP32 rates would be beyond the card's peak",
         "NVLink 150 GB/s in each direction: data sheet of the V100",
         NCCL_LATENCIES,

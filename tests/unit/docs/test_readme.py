@@ -43,7 +43,7 @@ def test_its_two_commands_set_everything_up_first() -> None:
     for target in ("demo", "test"):
         assert f"make {target} " in TEXT
         assert re.search(rf"^{target}: setup( test-packages)?$", text, re.MULTILINE)
-    assert re.search(r"^setup: packages python-packages kernel$", text, re.MULTILINE)
+    assert re.search(r"^setup: packages python-packages kernel stand-ins$", text, re.MULTILINE)
     assert "make setup" in (ROOT / "Vagrantfile").read_text()
 
 
