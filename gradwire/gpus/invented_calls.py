@@ -11,6 +11,7 @@ import msgspec
 
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import read_text
+from gradwire.typed_json import decoded
 
 MOST_BYTES = 1 << 20
 """Of a file: 10,000 lines, where a process leaves up to four."""
@@ -43,7 +44,7 @@ def invented_calls(files: Iterable[Path]) -> tuple[InventedCalls, ...]:
     for file in files:
         for line in _lines(file):
             with suppress(msgspec.DecodeError):
-                read = msgspec.json.decode(line, type=InventedCalls)
+                read = decoded(line, InventedCalls)
                 counts[read.call] += read.count
                 sizes_bytes[read.call] += read.size_bytes
     return tuple(InventedCalls(call, counts[call], sizes_bytes[call]) for call in MEANINGS if counts[call])

@@ -84,6 +84,7 @@ def test_what_is_missing_is_counted() -> None:
         sock.close()
 
 
+@pytest.mark.net_admin
 def test_acks_of_stock_hosts_have_the_mark_of_their_data() -> None:
     connections = [Connection(number, 0, 0, 1, 0, 1, traffic_class) for number, traffic_class in enumerate((0, 2))]
     with socket.socket() as first, socket.socket() as second:
