@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -22,6 +23,7 @@ MEANINGS: Mapping[str, str] = {
     "kernel": "kernels of programs computed nothing",
 }
 """What is invented, by the word that sources/ending.c writes."""
+Counted = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class InventedCalls(msgspec.Struct, frozen=True):
@@ -29,8 +31,8 @@ class InventedCalls(msgspec.Struct, frozen=True):
 
     #: A key of MEANINGS.
     call: str
-    count: int
-    size_bytes: int
+    count: Counted
+    size_bytes: Counted
 
 
 def invented_calls(files: Iterable[Path]) -> tuple[InventedCalls, ...]:

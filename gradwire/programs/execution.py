@@ -213,7 +213,8 @@ def _take_invented(request: JobRequest) -> tuple[InventedCalls, ...]:
     files = [calls_file(request.folder, place) for place in request.places]
     found = invented_calls(files)
     for file in files:
-        file.unlink(missing_ok=True)
+        with suppress(OSError):  # mostly none is there; and a program may have made a folder of that name
+            file.unlink()
     return found
 
 

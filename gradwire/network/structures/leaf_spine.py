@@ -51,7 +51,7 @@ class LeafSpine(Structure):
         if numbers.oversubscription <= 0:
             yield f"fabric.oversubscription = {numbers.oversubscription}: must be above 0"
         elif numbers.hosts < numbers.pods * numbers.leaves:
-            return
+            return  # leaves without hosts would have uplinks without a rate
         elif not LEAST_TC_RATE_BPS <= (rate_bps := self.uplink_rate_bps(numbers)) < MOST_TC_RATE_BPS:
             yield (
                 f"fabric.oversubscription = {numbers.oversubscription:g}: makes uplinks of {rate_bps:g} "

@@ -112,3 +112,10 @@ def test_a_program_finds_the_stand_ins_before_what_its_caller_names() -> None:
 def test_an_unknown_device_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(InputFault, match="mi250x"):
         hip_device("mi9000")
+
+
+def test_numbers_that_no_stand_in_counts_are_left_out(tmp_path: Path) -> None:
+    for number, size in enumerate(("-1", str(1 << 63), "1" + "0" * 400)):
+        (tmp_path / f"{number}").write_text(f'{{"call": "copy", "count": 1, "size_bytes": {size}}}\n')
+    (tmp_path / "folder").mkdir()
+    assert invented_calls(tmp_path.iterdir()) == ()
