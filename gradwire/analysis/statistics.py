@@ -18,7 +18,8 @@ from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special  # not scipy.stats: its import would delay every command by half a second or more
+
+from gradwire.analysis import student_t
 
 CONFIDENCE = 0.95
 LEVEL_MARGIN = 0.01
@@ -79,7 +80,7 @@ def summarise(
     if weight <= 1:
         return SampleSummary(count, mean, None, None)
     std = math.sqrt(float(weights @ (array - mean) ** 2) / (weight - 1))
-    quantile = float(special.stdtrit(weight - 1, 0.5 + confidence / 2))
+    quantile = float(student_t.quantile(weight - 1, 0.5 + confidence / 2))
     return SampleSummary(count, mean, std, quantile * std / math.sqrt(weight))
 
 
@@ -140,7 +141,7 @@ def contrast(other: Sample, reference: Sample) -> Contrast:
     spread = _spread(other, reference, ratio)
     if spread is None:
         return Contrast(ratio, None, TimeComparison.UNCLEAR)
-    half = float(special.stdtrit(spread.freedom, 0.5 + CONFIDENCE / 2)) * spread.error
+    half = float(student_t.quantile(spread.freedom, 0.5 + CONFIDENCE / 2)) * spread.error
     outcome = _outcome(ratio, half)
     needed = seeds_needed(ratio - 1, spread.deviation) if outcome is TimeComparison.UNCLEAR else None
     return Contrast(ratio, half, outcome, needed)
@@ -205,13 +206,11 @@ def seeds_needed(difference: float, deviation: float) -> int | None:
     if deviation == 0:
         return 2
     seeds = np.arange(2, MOST_SEEDS + 1)
-    critical = special.stdtrit(seeds - 1, 0.5 + CONFIDENCE / 2)
+    critical = student_t.quantile(seeds - 1, 0.5 + CONFIDENCE / 2)
 
     def chance(distance: float) -> np.typing.NDArray[np.float64]:
         """Chance that the interval stays clear of a value at this distance from the mean."""
-        beyond: np.typing.NDArray[np.float64] = special.nctdtr(
-            seeds - 1, distance * np.sqrt(seeds) / deviation, critical
-        )
+        beyond = student_t.noncentral_chance_below(seeds - 1, distance * np.sqrt(seeds) / deviation, critical)
         return 1 - beyond
 
     clear = chance(abs(difference)) >= POWER

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from matplotlib.axes import Axes
 
+from gradwire.analysis.figure_frames import frame_of_figures
 from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.packets.line_use import BIN_S
 from gradwire.analysis.parameters import Value, fits
 from gradwire.analysis.point_frames import INDEX
 from gradwire.analysis.points import PointResult, pool_seeds
-from gradwire.analysis.program_results import frame_of_figures
 from gradwire.analysis.report.charts import Labels
 from gradwire.analysis.report.conclusion import ranked_by_setting
 from gradwire.analysis.report.panels import draw_metric
@@ -30,7 +30,7 @@ from gradwire.api.drawing import drawing_on
 from gradwire.api.grid import grid
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.whole import ranked_rows
-from gradwire.runs.judged import JudgedRun, iterations_frame, verdict_of
+from gradwire.runs.judged import ITERATION_COLUMNS, JudgedRun, iteration_rows, verdict_of
 from gradwire.runs.launch.place import writing
 from gradwire.runs.screen import Silent
 from gradwire.runs.stored.explanation import captured_use
@@ -155,8 +155,9 @@ class Run:
         points = self._points
         results = list(points.columns[points.columns.get_loc("iteration_time_s") :])
         parameters = points.drop(columns=results)
-        frames = [iterations_frame(judged).assign(**{INDEX: judged.folder.name}) for judged in self._judged]
-        rows = pd.concat(frames, ignore_index=True).join(parameters.assign(valid=points["valid"]), on=INDEX)
+        iterations = [(*row, judged.folder.name) for judged in self._judged for row in iteration_rows(judged)]
+        rows = pd.DataFrame(iterations, columns=[*ITERATION_COLUMNS, INDEX])
+        rows = rows.join(parameters.assign(valid=points["valid"]), on=INDEX)
         rows[INDEX] = pd.Categorical(rows[INDEX], categories=self._names)
         return rows[[INDEX, *parameters.columns, "iteration", "warmup", "iteration_time_s", "valid"]]
 

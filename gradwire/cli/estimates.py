@@ -7,10 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from gradwire.analysis.point_frames import write_frame
 from gradwire.analysis.report.text_table import TextTable
+from gradwire.csv_files import write_csv
 from gradwire.faults import InputFault
 from gradwire.runs.estimation import MODEL_NOT_RUN, RESULT_COLUMNS, PointEstimate, result_columns
 
@@ -96,6 +94,9 @@ def write_estimates_csv(path: Path, estimates: Sequence[PointEstimate]) -> None:
         raise InputFault(
             f"the swept parameter '{clash[0]}' has the name of a column of the estimates; sweep another key"
         )
-    columns: dict[str, Any] = {key: [point.parameters.get(key, "") for point in estimates] for key in keys}
-    columns |= {name: [getattr(point, name) for point in estimates] for name in result_columns(estimates)}
-    write_frame(path, pd.DataFrame(columns))
+    results = result_columns(estimates)
+    rows = (
+        [*(point.parameters.get(key, "") for key in keys), *(getattr(point, name) for name in results)]
+        for point in estimates
+    )
+    write_csv(path, [*keys, *results], rows)

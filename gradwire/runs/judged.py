@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, Protocol
 
-import numpy as np
-import pandas as pd
 from typing_extensions import TypeVar
 
 from gradwire.analysis.agreement.causes import Agreement
@@ -23,12 +21,12 @@ from gradwire.analysis.fluid.steady import MeasuredIterations, window_times_s
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.job_times import logged_edges_s, measured_jobs
 from gradwire.analysis.packets.captures import write_dissector
-from gradwire.analysis.point_frames import write_frame
 from gradwire.analysis.points import PointResult, failed_point, job_results, point_result
 from gradwire.analysis.program_results import FigureRow
 from gradwire.analysis.verdict.condition_checks import Divided
 from gradwire.analysis.verdict.program_checks import ProgramsState
 from gradwire.analysis.verdict.verdict import Circumstances, Verdict, judge
+from gradwire.csv_files import write_csv
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.faults import InputFault
@@ -50,6 +48,9 @@ from gradwire.runs.stored.stored_run import (
     StoredRun,
 )
 from gradwire.scenario.loading import Point, ScenarioPoint
+
+ITERATION_COLUMNS = ("iteration", "warmup", "iteration_time_s")
+"""Columns of iterations.csv."""
 
 
 class JudgedResult(Protocol):
@@ -326,15 +327,13 @@ def write_judgement(judged: JudgedRun) -> None:
     write_verdict(judged.folder, judged.verdict)
     if not judged.iteration_times_s:
         return
-    iterations = iterations_frame(judged).astype({"warmup": int})
-    write_frame(judged.folder / ITERATIONS_FILE, iterations, float_format="%.9f")
+    rows = ((number, int(warmup), time_s) for number, warmup, time_s in iteration_rows(judged))
+    write_csv(judged.folder / ITERATIONS_FILE, ITERATION_COLUMNS, rows, float_format="%.9f")
     record = judged.stored.record()
     if record.captures:
         write_dissector(judged.folder, judged.stored.plan(), judged.fabric, record)
 
 
-def iterations_frame(judged: JudgedRun) -> pd.DataFrame:
-    """One row per iteration of a run that came to its end: its number, whether it is warm-up, and its time."""
-    times_s = judged.iteration_times_s
-    numbers = np.arange(len(times_s))
-    return pd.DataFrame({"iteration": numbers, "warmup": numbers < judged.warmup, "iteration_time_s": times_s})
+def iteration_rows(judged: JudgedRun) -> list[tuple[int, bool, float]]:
+    """ITERATION_COLUMNS of each iteration of a run that came to its end: its number, whether it is warm-up, and its time."""
+    return [(number, number < judged.warmup, time_s) for number, time_s in enumerate(judged.iteration_times_s)]

@@ -9,9 +9,10 @@ import pandas as pd
 import tomli_w
 from typing_extensions import override
 
+from gradwire.analysis.figure_frames import points_frame
 from gradwire.analysis.pause_report import circle_between_hosts, circle_foreseen, pause_lines
 from gradwire.analysis.point_frames import INDEX
-from gradwire.analysis.program_results import ProgramResult, points_frame
+from gradwire.analysis.program_results import ProgramResult
 from gradwire.analysis.report.program_charts import points_table
 from gradwire.analysis.report.program_report import ProgramBackground, conclusion, write_program_report
 from gradwire.analysis.report.text_table import Part, TextTable

@@ -13,6 +13,7 @@ import numpy as np
 import tomli_w
 
 from gradwire.analysis.congestion_report import congestion_lines
+from gradwire.analysis.figure_frames import frame_of_figures
 from gradwire.analysis.fluid.steady import MeasuredIterations
 from gradwire.analysis.iterations import fault_lines, iteration_ends_ns
 from gradwire.analysis.job_times import logged_edges_s
@@ -20,7 +21,6 @@ from gradwire.analysis.link_loads import has_choices
 from gradwire.analysis.parameters import fits
 from gradwire.analysis.point_frames import points_frame, write_frame, write_points_csv, write_points_parquet
 from gradwire.analysis.printed_cells import PrintedCell, cells_of_claims
-from gradwire.analysis.program_results import frame_of_figures
 from gradwire.analysis.report.program_report import FIGURES_FILE
 from gradwire.analysis.report.report import Background, PointDetails, Presentation, Results, report
 from gradwire.analysis.report.run_notes import (

@@ -20,9 +20,10 @@ import msgspec
 import tomli_w
 
 from gradwire.analysis.agreement.causes import Agreement
+from gradwire.analysis.figure_frames import frame_of_figures
 from gradwire.analysis.point_frames import write_frame
 from gradwire.analysis.program_results import READERS as FIGURES
-from gradwire.analysis.program_results import FigureRow, frame_of_figures
+from gradwire.analysis.program_results import FigureRow
 from gradwire.cache_files import kept
 from gradwire.cli import running, stored_runs
 from gradwire.cli.trace_import import TraceOptions

@@ -6,7 +6,7 @@ change, and its end is
 
     T(i, s) = max(T(i, s - 1), ready(i, s) + latency) + bytes / rate
 
-and it arrives when it has passed the links' delays. `_step_by_step` follows it through all steps. Where all ranks send
+and it arrives when it has passed the links' delays. `ring_loop.follow` follows it through all steps. Where all ranks send
 at one rate, without latency and delays, let p = i - s be the part. Then T(p, s) = c(p) + max(T(p, s - 1), T(p + 1, s -
 1)): the longest way through a grid, on which a part may wait for the part before it. All c are one of two, the larger
 ones first, so that a way takes every step but one for each part at the slowest part that it comes to, and the longest
@@ -22,7 +22,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.analysis.by_class.symmetry import refuse_unlike_ways, ways_of
-from gradwire.analysis.fluid.compiled import compiled
 from gradwire.analysis.fluid.delays import own_delays
 from gradwire.analysis.fluid.estimate import LONGEST_PERIOD, MOST_ITERATIONS, Buffered, FluidTimes, SendEnds
 from gradwire.analysis.fluid.paths import Float64, SpineOf
@@ -199,60 +198,21 @@ def _all_reduce(
     """Times at which a call is over at each rank, in nanoseconds. Updates `ranks`."""
     if lines.is_uniform and watched is _NOBODY:
         return _at_once(call.part_bytes, lines.bytes_per_ns[0], ranks, started_ns, unsent_bytes)
+    from gradwire.analysis.by_class import ring_loop  # noqa: PLC0415 (numba: a second to import, which most commands do not need)
+
     # Times are counted from the call's start, so that few of their digits are lost.
     zero_ns = float(started_ns.min())
     state = np.zeros((6, len(started_ns)))
-    state[_STARTED], state[_LEFT], state[_SENT], state[_DONE] = (
+    state[ring_loop.STARTED], state[ring_loop.LEFT], state[ring_loop.SENT], state[ring_loop.DONE] = (
         times_ns - zero_ns for times_ns in (started_ns, ranks.left_ns, ranks.sent_ns, started_ns)
     )
     senders = np.stack([1.0 / lines.bytes_per_ns, lines.latency_ns, lines.local_ns_per_byte, lines.travel_ns])
     who = np.array([watched.sender, watched.receiver])
-    _step_by_step(call.part_bytes.astype(np.float64), senders, unsent_bytes, state, who, watched.log)
+    ring_loop.follow(call.part_bytes.astype(np.float64), senders, unsent_bytes, state, who, watched.log)
     watched.log[:] += zero_ns
-    ranks.left_ns, ranks.sent_ns = state[_LEFT] + zero_ns, state[_SENT] + zero_ns
-    done_ns: Float64 = state[_DONE] + zero_ns
+    ranks.left_ns, ranks.sent_ns = state[ring_loop.LEFT] + zero_ns, state[ring_loop.SENT] + zero_ns
+    done_ns: Float64 = state[ring_loop.DONE] + zero_ns
     return done_ns
-
-
-_STARTED, _LEFT, _SENT, _DONE, _ARRIVALS = 0, 1, 2, 3, 4
-"""Rows of what `_step_by_step` knows of ranks; arrivals have two, one for the step before and one for this one."""
-
-
-@compiled
-def _step_by_step(
-    part_bytes: Float64, senders: Rows, unsent_bytes: float, state: Rows, watched: Int64, log: Rows
-) -> None:
-    """Follows a call through all steps, and changes when ranks have sent and are done.
-
-    senders: by rank, the time of a byte on the line, latency, the time of a byte on a machine's own link, and what links
-    add. log: gets, by step, when the message of the first of two ranks has left, and when that for the second arrives; it
-    has no steps where nothing is wanted.
-    """
-    ns_per_byte, latency_ns, local_ns_per_byte, travel_ns = senders[0], senders[1], senders[2], senders[3]
-    started_ns, left_ns, sent_ns, done_ns = state[_STARTED], state[_LEFT], state[_SENT], state[_DONE]
-    ranks = len(part_bytes)
-    for step in range(2 * (ranks - 1)):
-        before, now = state[_ARRIVALS + step % 2], state[_ARRIVALS + (step + 1) % 2]
-        part = -step % ranks
-        for rank in range(ranks):
-            size = part_bytes[part]
-            part = part + 1 if part + 1 < ranks else 0
-            after = rank + 1 if rank + 1 < ranks else 0
-            if size == 0.0:
-                now[after] = 0.0
-                continue
-            ready_ns = started_ns[rank] if step == 0 else max(before[rank], started_ns[rank])
-            ready_ns = max(ready_ns, sent_ns[rank])
-            # Ops take whole nanoseconds.
-            joins_ns = ready_ns + np.rint(latency_ns[rank] + size * local_ns_per_byte[rank])
-            took_ns = size * ns_per_byte[rank]
-            left_ns[rank] = max(joins_ns, left_ns[rank]) + took_ns if took_ns > 0.0 else joins_ns
-            sent_ns[rank] = max(joins_ns, left_ns[rank] - unsent_bytes * ns_per_byte[rank])
-            done_ns[rank] = max(done_ns[rank], sent_ns[rank])
-            now[after] = left_ns[rank] + travel_ns[rank]
-            done_ns[after] = max(done_ns[after], now[after])
-        if log.shape[1] > 0:
-            log[0, step], log[1, step] = left_ns[watched[0]], now[watched[1]]
 
 
 def _at_once(

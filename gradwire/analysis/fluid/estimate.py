@@ -8,30 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gradwire.analysis.fluid.agenda import agenda_for
-from gradwire.analysis.fluid.contention import contention_of
 from gradwire.analysis.fluid.delays import Delays, own_delays
-from gradwire.analysis.fluid.graph import Float64, graph_of
-from gradwire.analysis.fluid.lanes import lanes_of
-from gradwire.analysis.fluid.network import network_of
+from gradwire.analysis.fluid.graph import Float64
 from gradwire.analysis.fluid.paths import Paths, SpineOf, paths_of
-from gradwire.analysis.fluid.progress import Progress, progress_of
-from gradwire.analysis.fluid.replay import FULL_LINE, OVERLAPPING, STUCK, Replay, proceed
-from gradwire.analysis.fluid.second_compiler import compile_if_never
-from gradwire.analysis.fluid.stations import LEAST_LINE_ROOM
 from gradwire.datatypes.plan import Plan
-from gradwire.faults import InternalFault
 from gradwire.network.fabric import Fabric
 
-LEAST_WINDOW = 2
+if TYPE_CHECKING:
+    from gradwire.analysis.fluid.engine import Replayed
+
 MOST_ITERATIONS = 40
 LONGEST_PERIOD = 8
-SAME_SCHEDULE = 1e-7
-"""Two iterations are alike if the sum of the differences of their ops' times is less than this share of an
-iteration."""
+"""Iterations after which a schedule may repeat."""
 
 
 @dataclass(frozen=True)
@@ -108,10 +100,11 @@ def estimate(
     later one, whose time differs from the one before by less than this share. Raises InternalFault for a plan that gets
     stuck.
     """
+    from gradwire.analysis.fluid import engine  # noqa: PLC0415 (a second to import, which most commands do not need)
+
     unsent_bytes = float(send_ends.unsent_bytes) if isinstance(send_ends, Buffered) else 0.0
     paths = paths_of(plan, fabric, spine_of) if paths is None else paths
     delays = own_delays(fabric) if delays is None else delays
-    graph, policy, lane_ops = graph_of(plan, paths)
     late_share = np.minimum(1.0, plan.ops.size_bytes / whole_bytes) if whole_bytes else np.ones(len(plan.ops))
     latency_ns, jitter_ns = (
         late_share * (late_s * 1e9) if late_s else np.empty(0)
@@ -121,80 +114,25 @@ def estimate(
     longer_first_ns: Float64 = np.zeros(len(plan.ops) if len(apart_s) else 0)
     if len(apart_s):
         longer_first_ns[plan.begin_op] = np.asarray(apart_s) * 1e9
-    window, line_room = min(LEAST_WINDOW, most_iterations), LEAST_LINE_ROOM
-    while True:
-        network = network_of(paths, unsent_bytes, float(early_bytes), window, delays, line_room)
-        replay = Replay(
-            graph,
-            progress_of(
-                graph,
-                most_iterations,
-                window,
-                delayed=len(latency_ns) + len(jitter_ns) > 0 or delays.are_there,
-                logged=with_ops,
-            ),
-            lanes_of(policy, lane_ops, window),
-            agenda_for(len(policy) + 2 * len(network.flows) + 1),
-            network,
-            latency_ns,
-            jitter_ns,
-            drawn,
-            longer_first_ns,
-            contention_of(plan, graph.ops["lane"][:-1].astype(np.int64), len(policy) - len(plan.queue_rank), window),
+    lateness = engine.Lateness(latency_ns, jitter_ns, drawn, longer_first_ns)
+    return _times(
+        engine.replay_plan(
+            plan,
+            paths,
+            lateness,
+            delays,
+            unsent_bytes=unsent_bytes,
+            early_bytes=float(early_bytes),
+            most_iterations=most_iterations,
+            longest_period=LONGEST_PERIOD,
+            with_ops=with_ops,
+            alike=alike,
         )
-        times = _run(replay, most_iterations, alike)
-        if times == OVERLAPPING:
-            window *= 2
-        elif times == FULL_LINE:
-            line_room *= 2
-        elif isinstance(times, FluidTimes):
-            return times
+    )
 
 
-def _run(replay: Replay, most_iterations: int, alike: float) -> FluidTimes | int:
-    """Replays until iterations repeat; OVERLAPPING or FULL_LINE if there is not enough room for it."""
-    compile_if_never(replay)
-    for iteration in range(most_iterations):
-        how = proceed(replay, iteration)
-        if how in (OVERLAPPING, FULL_LINE):
-            return how
-        if how == STUCK:
-            waiting = int(replay.progress.columns["unended"].max())
-            raise InternalFault(
-                f"the plan stops in iteration {iteration}: {waiting} of its {len(replay.graph.ops) - 1} ops wait for "
-                "something that never happens; report this with the scenario"
-            )
-        period = _period(replay.progress, iteration)
-        if period:
-            return _times(replay.progress, iteration + 1, period)
-        if alike and iteration >= 2 and _nearly_as_long(replay.progress, iteration, alike):
-            return _times(replay.progress, iteration + 1, 0)
-    return _times(replay.progress, most_iterations, 0)
-
-
-def _period(progress: Progress, last: int) -> int:
-    """After how many iterations the schedule repeats, as of iteration `last`; 0 if it does not.
-
-    An op depends on its own and on the previous iteration only. So if one iteration has the schedule of an earlier
-    one, relative to its end, then all that follow repeat those that followed it.
-    """
-    ends_ns, begun_ns, prints_ns = (progress.results[name] for name in ("end_ns", "begun_ns", "fingerprint_ns"))
-    for period in range(1, min(LONGEST_PERIOD, last) + 1):
-        other = last - period
-        tolerance_ns = SAME_SCHEDULE * (ends_ns[last] - ends_ns[other])
-        begun_differs_ns = (ends_ns[last] - begun_ns[last]) - (ends_ns[other] - begun_ns[other])
-        if abs(begun_differs_ns) <= tolerance_ns and abs(prints_ns[last] - prints_ns[other]) <= tolerance_ns:
-            return period
-    return 0
-
-
-def _nearly_as_long(progress: Progress, last: int, alike: float) -> bool:
-    """Returns whether an iteration takes as long as the one before, except for a share `alike` of that."""
-    before_s, last_s = np.diff(progress.results["end_ns"][last - 2 : last + 1])
-    return bool(abs(last_s - before_s) < alike * before_s)
-
-
-def _times(progress: Progress, iterations: int, period: int) -> FluidTimes:
+def _times(replayed: Replayed) -> FluidTimes:
+    progress, iterations, period = replayed
     ends_s = np.concatenate([progress.first_begin_ns, progress.results["end_ns"][:iterations]]) / 1e9
     averaged = period or max(1, iterations // 2)
     logs = [log[:iterations] / 1e9 if len(log) else None for log in (progress.op_start_ns, progress.op_end_ns)]

@@ -16,15 +16,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from gradwire.analysis.figure_frames import figure_names, figures_frame
 from gradwire.analysis.parameters import parameter_number
-from gradwire.analysis.program_results import (
-    PROGRAM,
-    ProgramResult,
-    figure_names,
-    figures_frame,
-    is_number,
-    varied_parameters,
-)
+from gradwire.analysis.program_results import PROGRAM, ProgramResult, is_number, varied_parameters
 from gradwire.analysis.report.charts import MARKERS, STYLE, Labels, series_color
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.faults import InputFault

@@ -10,14 +10,9 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from gradwire.analysis.figure_frames import figures_frame, points_frame
 from gradwire.analysis.point_frames import write_frame
-from gradwire.analysis.program_results import (
-    ProgramResult,
-    figures_frame,
-    points_frame,
-    varied_parameters,
-    words,
-)
+from gradwire.analysis.program_results import ProgramResult, varied_parameters, words
 from gradwire.analysis.report.charts import page_svg, save_chart
 from gradwire.analysis.report.pages import drawing, html_table, page
 from gradwire.analysis.report.program_charts import chart, choice, figures_table, points_table

@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special  # not scipy.stats: its import would delay every command by half a second or more
 
+from gradwire.analysis import student_t
 from gradwire.analysis.fluid.estimate import FluidTimes
 from gradwire.analysis.fluid.steady import MeasuredIterations, window_bias
 from gradwire.analysis.iterations import Float64
@@ -117,4 +117,4 @@ def drift(times_s: Float64) -> tuple[float, float]:
     if abs(correlation) >= 1:
         return growth, 0.0
     student = correlation * math.sqrt((count - 2) / (1 - correlation**2))
-    return growth, float(2 * special.stdtr(count - 2, -abs(student)))
+    return growth, float(2 * student_t.chance_below(count - 2, -abs(student)))

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradwire.analysis import program_results
-from gradwire.analysis.program_results import FigureRow, frame_of_figures, read_iperf3, read_lines, read_osu
+from gradwire.analysis import figure_frames
+from gradwire.analysis.figure_frames import frame_of_figures
+from gradwire.analysis.program_results import FigureRow, read_iperf3, read_lines, read_osu
 from gradwire.faults import InputFault
 from tests.shared.parts import in_order
 
@@ -47,7 +48,7 @@ def test_names_that_no_table_has_room_for_are_refused() -> None:
 def test_rows_and_figures_that_take_all_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [FigureRow("load", "h1", {f"figure {n}": 1}) for n in range(10)]
     assert frame_of_figures([({"n": "1"}, rows, "valid")]).shape == (10, 14)
-    monkeypatch.setattr(program_results, "MOST_CELLS", 99)
+    monkeypatch.setattr(figure_frames, "MOST_CELLS", 99)
     with pytest.raises(InputFault, match=in_order("10 rows", "10 figures")):
         frame_of_figures([({"n": "1"}, rows, "valid")])
 

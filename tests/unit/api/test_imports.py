@@ -39,7 +39,13 @@ def test_a_scenario_is_read_before_what_runs_it_is_loaded() -> None:
 
 def test_a_plan_needs_no_charts() -> None:
     loaded = loaded_after("import gradwire.cli.previews")
-    assert loaded & {"pandas", "matplotlib", "scapy", "mininet"} == set()
+    assert loaded & {"pandas", "matplotlib", "scapy", "mininet", "numba", "scipy"} == set()
+
+
+def test_programs_run_without_tables_and_engines() -> None:
+    loaded = loaded_after("import gradwire.cli.user_programs, gradwire.cli.mininet_scripts")
+    assert "numpy" in loaded
+    assert loaded & {"pandas", "pyarrow", "matplotlib", "numba", "scipy"} == set()
 
 
 def test_what_runs_in_the_machine_loads_no_pandas() -> None:

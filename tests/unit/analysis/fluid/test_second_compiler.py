@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gradwire import PACKAGE
+from gradwire.analysis.fluid import engine, second_compiler
 from gradwire.analysis.fluid import estimate as estimating
-from gradwire.analysis.fluid import second_compiler
 from gradwire.analysis.fluid.replay import Replay
 from gradwire.scenario.loading import scenario_of
 from gradwire.scenario.resolution.compilation import compile_point
@@ -29,7 +29,7 @@ JOB = {
 def state(monkeypatch: pytest.MonkeyPatch) -> Replay:
     """What the engine works on, after an estimate by it: all is compiled and kept."""
     seen: list[Replay] = []
-    monkeypatch.setattr(estimating, "compile_if_never", seen.append)
+    monkeypatch.setattr(engine, "compile_if_never", seen.append)
     (point,) = scenario_of(JOB).points
     compiled_point = compile_point(point.section)
     for plan in compiled_point.plans.values():

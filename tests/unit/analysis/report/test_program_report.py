@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from gradwire.analysis.program_results import FigureRow, ProgramResult, Row, figure_names, figures_frame
+from gradwire.analysis.figure_frames import figure_names, figures_frame
+from gradwire.analysis.program_results import FigureRow, ProgramResult, Row
 from gradwire.analysis.report.program_charts import ChartMetrics, chart, choice, figures_table, points_table
 from gradwire.analysis.report.program_report import ProgramBackground, write_program_report
 from gradwire.analysis.verdict.checks import Check
