@@ -14,8 +14,12 @@ from gradwire.console.parts import print_parts
 from gradwire.console.plain_console import UNBOUNDED_COLUMNS, PlainConsole
 from gradwire.console.terminal_screen import TerminalScreen
 from gradwire.terminal_text import replace_closed_streams
+from gradwire.vm.session import PaceListener
 
 RESUMES = "interrupted; what was complete is kept, and the same command continues from there"
+
+PACE_PERIOD_S = {True: 10.0, False: 60.0}
+"""Wall time after which a command that runs programs says how far it is: at a terminal, and elsewhere."""
 
 replace_closed_streams()  # before anything here asks what they are
 console = PlainConsole(width=None if sys.stdout.isatty() else UNBOUNDED_COLUMNS)
@@ -37,6 +41,13 @@ def interruptible(message: str) -> Iterator[None]:
 def screen() -> TerminalScreen:
     """The two consoles, for code that reports the progress of a run."""
     return TerminalScreen(console, errors)
+
+
+def pace_listener() -> PaceListener:
+    """Prints among the errors how a run of programs is getting on: nobody should have to guess whether it does."""
+    return PaceListener(
+        PACE_PERIOD_S[errors.is_terminal], lambda pace: errors.print(str(pace), markup=False, highlight=False)
+    )
 
 
 def show(*parts: Part) -> None:

@@ -142,6 +142,7 @@ def execute_program(
         if limits.output_limit is None
         else output_limit_bytes(limits.output_limit),
         on_output_full=lambda place: _tell_output_full(request, place),
+        listener=terminal.pace_listener(),
         cpu_time=charged_cpu_time(limits.cpu_time),
     )
     _get_ready(bench, warns_of_root=other is None)
@@ -334,6 +335,7 @@ def run_mininet(script: str, arguments: list[str], limits: ScriptLimits, out: Pa
         typed=is_typed,
         output_limit_bytes=most_bytes,
         on_output_full=lambda: _tell_script_output_full(most_bytes),
+        listener=terminal.pace_listener(),
         one_output=_is_one_output(),
         cpu_time=charged_cpu_time(limits.cpu_time),
     )

@@ -16,7 +16,7 @@ from gradwire.inside.program_protocol import Event, Full, Refused, Taken, line_o
 from gradwire.inside.signatures import KEY_BYTES, SignedEvents
 from gradwire.vm.machine import JOB_FOLDER, KEY_INSIDE, Boot
 from gradwire.vm.machines import compiled_modules
-from gradwire.vm.session import JobSession, SessionLimits, last_cpu, session
+from gradwire.vm.session import JobSession, PaceListener, SessionLimits, last_cpu, session
 from gradwire.vm.streaming import Watch
 
 
@@ -65,7 +65,13 @@ class Conversation:
 
 @contextmanager
 def conversation(
-    module: str, folder: Path, *, memory_mb: int, job_name: str = "its job", cpu: int | None = None
+    module: str,
+    folder: Path,
+    *,
+    memory_mb: int,
+    job_name: str = "its job",
+    cpu: int | None = None,
+    listener: PaceListener | None = None,
 ) -> Iterator[Conversation]:
     """Boots a kernel that runs one of the jobs in inside/, with the task in `folder`, and ends all of it when the block
     ends. Raises what `session` raises.
@@ -76,5 +82,5 @@ def conversation(
     key = secrets.token_bytes(KEY_BYTES)
     with compiled_modules() as env:
         boot = Boot(argv, env, last_cpu() if cpu is None else cpu, folder, memory_mb, job_name=job_name)
-        with session(boot, key) as running:
+        with session(boot, key, listener) as running:
             yield Conversation(running, key)

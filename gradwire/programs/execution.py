@@ -40,7 +40,7 @@ from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, Outputs
 from gradwire.programs.program_file import covered_folders
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machine import JOB_FOLDER
-from gradwire.vm.session import LimitNames, SessionLimits
+from gradwire.vm.session import LimitNames, PaceListener, SessionLimits
 from gradwire.vm.watching import unwatched
 
 SUMMARY_FILE = "summary.json"
@@ -74,6 +74,8 @@ class JobRequest:
     output_limit_bytes: int = OUTPUT_LIMIT_BYTES
     #: Hears once, with the place of the program that wrote last, that no more is kept.
     on_output_full: Callable[[str], None] = lambda _: None
+    #: Hears how the run is getting on.
+    listener: PaceListener | None = None
     #: The CPU that the kernel is pinned to; by default the last that this process may use.
     cpu: int | None = None
     #: Tells from another thread that the run is not wanted any more.
@@ -171,7 +173,12 @@ def execute(request: JobRequest) -> ProgramRunSummary:
     with (
         Outputs(request.folder, fabric.host_names(), request.terminal) as outputs,
         conversation(
-            "exec_job", request.folder, memory_mb=request.memory_mb, job_name="the programs", cpu=request.cpu
+            "exec_job",
+            request.folder,
+            memory_mb=request.memory_mb,
+            job_name="the programs",
+            cpu=request.cpu,
+            listener=request.listener,
         ) as job,
     ):
 

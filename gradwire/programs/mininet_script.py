@@ -50,7 +50,7 @@ from gradwire.programs.program_file import covered_folders, file_defect
 from gradwire.programs.talk import Talk
 from gradwire.programs.windows import CommandWindows
 from gradwire.vm.owners import temporary_folder
-from gradwire.vm.session import SessionLimits
+from gradwire.vm.session import PaceListener, SessionLimits
 
 TEMPORARY_PATH = Path("/tmp")
 INPUT_LINE_BYTES = 1 << 20
@@ -92,6 +92,8 @@ class ScriptRequest:
     output_limit_bytes: int = OUTPUT_LIMIT_BYTES
     on_output_full: Callable[[], None] = lambda: None
     one_output: bool = False
+    #: Hears how the run is getting on.
+    listener: PaceListener | None = None
     #: Virtual time that computation takes, as a multiple of the script's CPU time.
     cpu_time: float = 0.0
 
@@ -284,7 +286,13 @@ def run_script(request: ScriptRequest) -> ScriptSummary:
         with (
             temporary_folder() as own,
             ExitStack() as files,
-            conversation("mininet_job", folder, memory_mb=request.memory_mb, job_name="the script") as job,
+            conversation(
+                "mininet_job",
+                folder,
+                memory_mb=request.memory_mb,
+                job_name="the script",
+                listener=request.listener,
+            ) as job,
         ):
             heard = _ScriptTalk(request, job, files, own)
             with heard.interrupting():

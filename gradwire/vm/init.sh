@@ -30,6 +30,9 @@ mount -t hostfs -o /proc/self/cwd/. job /run/job 2>/dev/null ||
 # an agent had 490 MB at the machine's limit of mappings, with it 1,140.
 echo 1000000 >/proc/sys/vm/percpu_pagelist_high_fraction || fail "cannot set vm.percpu_pagelist_high_fraction"
 ip link set lo up || fail "cannot raise the loopback interface"
+# Hosts choose among all congestion controls that there are. Without this, dctcp and dcqcn are the first network namespace's alone.
+read -r congestion_controls </proc/sys/net/ipv4/tcp_available_congestion_control &&
+    echo "$congestion_controls" >/proc/sys/net/ipv4/tcp_allowed_congestion_control || fail "cannot allow TCP's congestion controls"
 # A process that carries many hosts may raise its limit to a socket for each of their flows. Not the limit in force: there are programs
 # that call close() for each number up to it when they start.
 ulimit -Hn 65536

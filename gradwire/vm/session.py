@@ -20,6 +20,7 @@ from pathlib import Path
 from gradwire.faults import InputFault, InternalFault, MachineFault
 from gradwire.vm.answers import Answering
 from gradwire.vm.machine import KEY_FILE, TWO_WAY, Boot, BootedKernel, Terminal, booted
+from gradwire.vm.pace import Pace, PaceMeter
 from gradwire.vm.streaming import TimeLimit, Watch
 from gradwire.vm.watching import StallWatch, Watched, places_of
 
@@ -39,6 +40,14 @@ a Python filled the memory before the limit of processes stopped them. Each is a
 FULL_SHARE = 0.95
 """Share of a kernel's memory that is in use when there is no room left: the rest is its own page tables, which it
 touches last."""
+
+
+@dataclass(frozen=True)
+class PaceListener:
+    """Who hears how a session is getting on, and after how much wall time each."""
+
+    period_s: float
+    tell: Callable[[Pace], None]
 
 
 @dataclass(frozen=True)
@@ -72,11 +81,14 @@ class JobSession:
     The job's own lines should be whole when it waits for one: `follow` passes on no line that is not ended.
     """
 
-    def __init__(self, booted_kernel: BootedKernel, channel: socket.socket, memory_mb: int) -> None:
+    def __init__(
+        self, booted_kernel: BootedKernel, channel: socket.socket, memory_mb: int, listener: PaceListener | None = None
+    ) -> None:
         self._kernel, self._channel, self._memory_mb = booted_kernel, channel, memory_mb
         self._process = booted_kernel.process
         places = places_of(booted_kernel.kernel)
         self._watched = Watched(self._process.pid, places) if places else None
+        self._pace = PaceMeter(self._watched, listener.period_s, listener.tell) if self._watched and listener else None
         self._answering = Answering(booted_kernel.box)
         self._begun_s = self._counted_s = time.monotonic()
 
@@ -100,6 +112,8 @@ class JobSession:
 
         def wrong() -> bool:
             self._refuse_crowd(most, limits.names)
+            if self._pace:
+                self._pace.look()
             return watch.has_stalled()
 
         in_time = self._kernel.follow(
@@ -193,7 +207,7 @@ class JobSession:
 
 
 @contextmanager
-def session(boot: Boot, key: bytes = b"") -> Iterator[JobSession]:
+def session(boot: Boot, key: bytes = b"", listener: PaceListener | None = None) -> Iterator[JobSession]:
     """Boots a kernel with a job that starts programs, and ends all of it when the block ends, whatever happened.
 
     key: what the job finds in the file KEY_INSIDE, which nobody else should read; so it should remove that. Raises what
@@ -205,7 +219,7 @@ def session(boot: Boot, key: bytes = b"") -> Iterator[JobSession]:
         theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BYTES)
         terminal = Terminal(TWO_WAY, ours.fileno(), theirs)
         with booted(replace(boot, programs=True), terminal, {KEY_FILE: key}) as kernel:
-            yield JobSession(kernel, ours, boot.memory_mb)
+            yield JobSession(kernel, ours, boot.memory_mb, listener)
 
 
 def mapped_bytes(status: Sequence[str]) -> int:

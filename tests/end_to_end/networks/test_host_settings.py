@@ -40,7 +40,7 @@ rate = "10gbit"
 [fabric.host.all]
 sysctl = { "net.ipv4.tcp_limit_output_bytes" = 262144 }
 [fabric.host.h2]
-sysctl = { "net.ipv4.tcp_congestion_control" = "bbr" }
+sysctl = { "net.ipv4.tcp_congestion_control" = "dcqcn" }
 [program.look]
 command = """
     + "'''"
@@ -89,7 +89,7 @@ def test_programs_find_them_and_the_verdict_knows_who_changed_them(tmp_path: Pat
     rows = read_csv(tmp_path / "runs" / "own" / "figures.csv")
     assert [(row["host"], row["control"], row["unsent"]) for row in rows] == [
         ("h1", "cubic", "262144"),
-        ("h2", "bbr", "262144"),
+        ("h2", "dcqcn", "262144"),
     ]
     (tmp_path / "own.toml").write_text(
         PROGRAMS.replace("\ncd", "\necho 4096 >/proc/sys/net/ipv4/tcp_limit_output_bytes; cd")
