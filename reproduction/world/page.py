@@ -101,8 +101,8 @@ def score_table(found: Sequence[Score]) -> TextTable:
         for score in found
     )
     foot = (
-        "Errors are of predictions that count. By series: median error of predictions whose compute time or rate comes "
-        "from one row of the same series; they do not count."
+        "Errors are of predictions that nothing was fitted to. 'By series' takes the compute time or rate from one row "
+        "of the same series, so it is shown but not scored."
     )
     gives_way = ("by series", "not expressible", "fitted", "not run", "worst")
     return TextTable("Score", headers, rows, 1, ("",) * len(rows), foot, gives_way)

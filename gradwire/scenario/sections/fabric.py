@@ -137,7 +137,7 @@ Dimensions = Annotated[
 
 
 class LinkSection(Section):
-    """What the links are like for good whose names match the table's: "h1-s1" or "s1-s3" (in either order), "h1" for the link of a host,
+    """Permanent properties of all links whose name matches the table's: "h1-s1" or "s1-s3" (in either order), "h1" for the link of a host,
     "leaf1-spine2", a port such as "s1-eth4", or a pattern such as "s1-*". Where several tables match, the later one counts."""
 
     rate: RateBps | None = None

@@ -1,6 +1,6 @@
 """Processes that wait in a loop let virtual time pass, as much at once as they can wait, and hold nobody up
 (empty-poll.patch, 6.12/turns.patch,
-6.12/vain-questions.patch)."""
+6.12/yields-and-polls.patch)."""
 
 from __future__ import annotations
 

@@ -188,6 +188,7 @@ def test_a_patch_for_one_version_leaves_others_alone() -> None:
         "waits-in-memory.patch",
         "watching.patch",
         "work-takes-time.patch",
+        "yields-and-polls.patch",
     ]
     assert names[6, 12] == [*names[7, 2], *special]
     general = ["clock-read.patch", "empty-poll.patch", "fault-around.patch", "net-prio.patch", "no-chance.patch"]
