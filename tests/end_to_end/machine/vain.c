@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -70,6 +71,7 @@ int main(int argc, char **argv)
 		return 2;
 	timed = !strcmp(argv[1], "deadline");
 	wait_ns = atol(argv[2]) * 1000000;
+	prctl(PR_SET_TIMERSLACK, 1);
 	end_ns = now_ns() + wait_ns;
 	if (!timed && !fork()) {
 		struct timespec pause = { wait_ns / 1000000000, wait_ns % 1000000000 };
