@@ -116,8 +116,13 @@ class JobSession:
                 self._pace.look()
             return watch.has_stalled()
 
+        def hear(line: str) -> None:
+            if self._pace:
+                self._pace.begin()
+            take(line)
+
         in_time = self._kernel.follow(
-            take,
+            hear,
             finished=lambda: finished() or has_ended() or wrong(),
             time_limit_s=limits.wall_s,
             stop=stop,

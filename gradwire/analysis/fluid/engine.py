@@ -41,6 +41,18 @@ class Lateness(NamedTuple):
     longer_first_ns: Float64
 
 
+class Extent(NamedTuple):
+    """How far a replay goes at most, and what it keeps."""
+
+    most_iterations: int
+    #: Iterations after which a schedule may repeat.
+    longest_period: int
+    #: It also ends with two iterations after one another whose times differ by less than this share; 0 for never.
+    alike: float
+    #: Whether it keeps the times of ops.
+    with_ops: bool
+
+
 class Replayed(NamedTuple):
     """What a replay leaves: its progress after `iterations` of them, and after how many the schedule repeats (0: not)."""
 
@@ -57,28 +69,25 @@ def replay_plan(
     *,
     unsent_bytes: float,
     early_bytes: float,
-    most_iterations: int,
-    longest_period: int,
-    with_ops: bool,
-    alike: float,
+    extent: Extent,
 ) -> Replayed:
     """Replays a plan over these paths as `estimate.estimate` says, with as much room for what overlaps as it turns out
     to need. Raises InternalFault for a plan that gets stuck."""
     graph, policy, lane_ops = graph_of(plan, paths)
     delayed = len(lateness.latency_ns) + len(lateness.jitter_ns) > 0 or delays.are_there
-    window, line_room = min(LEAST_WINDOW, most_iterations), LEAST_LINE_ROOM
+    window, line_room = min(LEAST_WINDOW, extent.most_iterations), LEAST_LINE_ROOM
     while True:
         network = network_of(paths, unsent_bytes, early_bytes, window, delays, line_room)
         replay = Replay(
             graph,
-            progress_of(graph, most_iterations, window, delayed=delayed, logged=with_ops),
+            progress_of(graph, extent.most_iterations, window, delayed=delayed, logged=extent.with_ops),
             lanes_of(policy, lane_ops, window),
             agenda_for(len(policy) + 2 * len(network.flows) + 1),
             network,
             *lateness,
             contention_of(plan, graph.ops["lane"][:-1].astype(np.int64), len(policy) - len(plan.queue_rank), window),
         )
-        replayed = _replay_until_alike(replay, most_iterations, longest_period, alike)
+        replayed = _replay_until_alike(replay, extent)
         if replayed == OVERLAPPING:
             window *= 2
         elif replayed == FULL_LINE:
@@ -87,10 +96,10 @@ def replay_plan(
             return replayed
 
 
-def _replay_until_alike(replay: Replay, most_iterations: int, longest_period: int, alike: float) -> Replayed | int:
+def _replay_until_alike(replay: Replay, extent: Extent) -> Replayed | int:
     """Replays until iterations repeat; OVERLAPPING or FULL_LINE if there is not enough room for it."""
     compile_if_never(replay)
-    for iteration in range(most_iterations):
+    for iteration in range(extent.most_iterations):
         how = proceed(replay, iteration)
         if how in (OVERLAPPING, FULL_LINE):
             return how
@@ -100,12 +109,12 @@ def _replay_until_alike(replay: Replay, most_iterations: int, longest_period: in
                 f"the plan stops in iteration {iteration}: {waiting} of its {len(replay.graph.ops) - 1} ops wait for "
                 "something that never happens; report this with the scenario"
             )
-        period = _period(replay.progress, iteration, longest_period)
+        period = _period(replay.progress, iteration, extent.longest_period)
         if period:
             return Replayed(replay.progress, iteration + 1, period)
-        if alike and iteration >= 2 and _nearly_as_long(replay.progress, iteration, alike):
+        if extent.alike and iteration >= 2 and _nearly_as_long(replay.progress, iteration, extent.alike):
             return Replayed(replay.progress, iteration + 1, 0)
-    return Replayed(replay.progress, most_iterations, 0)
+    return Replayed(replay.progress, extent.most_iterations, 0)
 
 
 def _period(progress: Progress, last: int, longest: int) -> int:

@@ -115,20 +115,11 @@ def estimate(
     if len(apart_s):
         longer_first_ns[plan.begin_op] = np.asarray(apart_s) * 1e9
     lateness = engine.Lateness(latency_ns, jitter_ns, drawn, longer_first_ns)
-    return _times(
-        engine.replay_plan(
-            plan,
-            paths,
-            lateness,
-            delays,
-            unsent_bytes=unsent_bytes,
-            early_bytes=float(early_bytes),
-            most_iterations=most_iterations,
-            longest_period=LONGEST_PERIOD,
-            with_ops=with_ops,
-            alike=alike,
-        )
+    extent = engine.Extent(most_iterations, LONGEST_PERIOD, alike, with_ops)
+    replayed = engine.replay_plan(
+        plan, paths, lateness, delays, unsent_bytes=unsent_bytes, early_bytes=float(early_bytes), extent=extent
     )
+    return _times(replayed)
 
 
 def _times(replayed: Replayed) -> FluidTimes:

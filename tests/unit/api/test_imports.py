@@ -43,7 +43,7 @@ def test_a_plan_needs_no_charts() -> None:
 
 
 def test_programs_run_without_tables_and_engines() -> None:
-    loaded = loaded_after("import gradwire.cli.user_programs, gradwire.cli.mininet_scripts")
+    loaded = loaded_after("import gradwire.cli.user_programs")
     assert "numpy" in loaded
     assert loaded & {"pandas", "pyarrow", "matplotlib", "numba", "scipy"} == set()
 

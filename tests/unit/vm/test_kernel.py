@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tarfile
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -32,8 +33,14 @@ MakeSource = Callable[..., None]
 
 
 def before_patches(*patches: Path) -> dict[str, str]:
-    """Files that the patches fit, by name: of each hunk the lines that it finds, in order."""
+    """Files that the patches fit, by name: of each hunk the lines that it finds, in order. Those that a patch makes are not there."""
     files: dict[str, list[str]] = {}
+    made = {
+        line.removeprefix("+++ b/").split()[0]
+        for patch in patches
+        for before, line in pairwise(patch.read_text().splitlines())
+        if before == "--- /dev/null"
+    }
     for patch in patches:
         lines: list[str] = []
         for line in patch.read_text().splitlines(keepends=True):
@@ -41,7 +48,7 @@ def before_patches(*patches: Path) -> dict[str, str]:
                 lines = files.setdefault(line.removeprefix("--- a/").split()[0], [])
             elif line[0] in " -" and not line.startswith("--- "):
                 lines.append(line[1:])
-    return {name: "".join(lines) for name, lines in files.items()}
+    return {name: "".join(lines) for name, lines in files.items() if name not in made}
 
 
 PATCHED = before_patches(*kernel_source.patches_for((6, 12)))

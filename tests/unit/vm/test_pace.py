@@ -25,6 +25,8 @@ def test_the_pace_is_told_once_a_period_with_shares_of_who_was_seen() -> None:
     told: list[Pace] = []
     clock = _Clock()
     meter = PaceMeter(Watched(os.getpid(), places), 1.0, told.append, clock)
+    struct.pack_into("<Q", memory, 0, 0)
+    meter.begin()
     for number in range(20):
         struct.pack_into("<16s", memory, TASK + 8, b"spin" if number % 10 < 7 else b"iperf3")
         struct.pack_into("<Q", memory, 0, 2_000_000 * (number + 1))
@@ -43,7 +45,7 @@ def test_time_for_which_a_kernel_is_held_is_not_counted() -> None:
     for step_s in (*[0.5] * 10, 3600.0, *[0.5] * 10):
         clock.now_s += step_s
         meter.look()
-    assert [(pace.wall_s, pace.lately_s) for pace in told] == [(10.0, 10.0)]
+    assert [(pace.wall_s, pace.lately_s, pace.virtual_s) for pace in told] == [(10.0, 10.0, None)]
 
 
 def test_a_kernel_that_has_ended_is_not_told_of() -> None:
