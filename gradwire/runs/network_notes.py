@@ -11,15 +11,12 @@ from gradwire.scenario.sections.network import NetworkDefinition, NetworkNote, N
 
 
 def network_notes(sections: Iterable[PointSection | ProgramPointSection]) -> list[str]:
-    """A sentence on each thing that the networks of points do not have from their files, or have in another way, each
-    once."""
+    """A sentence for each network of points that lacks something of its file, or has something in another way."""
     found: dict[str, None] = {}
     for section in sections:
         network = section.defined.networks.get(section.fabric.file or "")
-        if network is not None:
-            found |= dict.fromkeys(
-                f"network '{section.fabric.file}': {words}" for words in _of(section.fabric, network)
-            )
+        if network is not None and (said := list(_of(section.fabric, network))):
+            found[f"network '{section.fabric.file}': {'; '.join(said)}"] = None
     return list(found)
 
 
@@ -65,6 +62,6 @@ WORDS: Mapping[NoteKind, Callable[[NetworkNote], str]] = {
     NoteKind.LOOPS: lambda note: f"{_places(note)} of a node to itself left out: {_names(note)}",
     NoteKind.STUBS: lambda note: f"{_places(note)} with one end in the network left out: {_names(note)}",
     NoteKind.LANS: lambda note: f"{_places(note)} of more than two nodes are switches of their own: {_names(note)}",
-    NoteKind.INSIDE: lambda note: f"the inside of machines, {_names(note)}, is left out",
+    NoteKind.INSIDE: lambda note: f"the inside of machines is left out, and is at costs.local_rate: {_names(note)}",
 }
 """A note in words."""

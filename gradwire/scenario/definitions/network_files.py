@@ -13,11 +13,17 @@ from typing import Any
 from gradwire.faults import InputFault
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, read_text
+from gradwire.scenario.definitions.networks.containerlab import containerlab, is_containerlab
+from gradwire.scenario.definitions.networks.gml import gml
 from gradwire.scenario.definitions.networks.graphml import graphml
+from gradwire.scenario.definitions.networks.htsim_topology import htsim_topology
 from gradwire.scenario.definitions.networks.infragraph import infragraph, is_infragraph
 from gradwire.scenario.definitions.networks.mininet_topo import content_of_topo
+from gradwire.scenario.definitions.networks.nccl_topology import nccl_topology
+from gradwire.scenario.definitions.networks.netlab import is_netlab, netlab
 from gradwire.scenario.definitions.networks.network_form import Content, DocumentForm, TextForm, refuse_crowds
 from gradwire.scenario.definitions.networks.node_link import is_node_link, node_link
+from gradwire.scenario.definitions.networks.simulator_topology import simulator_topology
 from gradwire.scenario.definitions.topo_process import topo_said
 from gradwire.scenario.definitions.yaml_documents import yaml_document
 from gradwire.scenario.file_references import python_reference
@@ -25,11 +31,19 @@ from gradwire.scenario.sections.network import MOST_NODES
 from gradwire.strict_json import parse_json
 
 YAML_ENDINGS = (".yaml", ".yml")
-TEXT_FORMS = (TextForm("GraphML", ".graphml", graphml),)
+TEXT_FORMS = (
+    TextForm("GraphML", ".graphml", graphml),
+    TextForm("GML", ".gml", gml),
+    TextForm("topology.txt of HPCC and SimAI", ".txt", simulator_topology),
+    TextForm("htsim's topology", ".topo", htsim_topology),
+    TextForm("NCCL's topology, which is refused", ".xml", nccl_topology),
+)
 """Forms by the endings of their files."""
 DOCUMENT_FORMS = (
     DocumentForm("InfraGraph", is_infragraph, infragraph),
+    DocumentForm("containerlab", is_containerlab, containerlab),
     DocumentForm("networkx's node-link form", is_node_link, node_link),
+    DocumentForm("netlab", is_netlab, netlab),
 )
 """Forms of JSON and YAML: the first that recognises a document reads it."""
 
@@ -43,6 +57,8 @@ def network_in(text: str, path: Path) -> Content:
         return content_of_topo(path, topo_said(path, class_name or None, MOST_NODES))
     with reading_budget(path):
         content = _of_file(path, _read(path))
+    if not content["switches"]:
+        raise InputFault(f"{path}: has no switches; a network has one at least, to which the links of hosts go")
     refuse_crowds(path, len(content["hosts"]), len(content["switches"]), len(content["links"]))
     return content
 
