@@ -18,6 +18,7 @@ from gradwire.runs.expected_cost import announcement, warnings
 from gradwire.runs.free_and_assumed import free_and_assumed
 from gradwire.runs.launch.place import refuse_unusable_file, writing
 from gradwire.runs.memory_fit import memory_warnings
+from gradwire.runs.network_notes import network_notes
 from gradwire.runs.planned import PlannedRun, planning, virtual_clock
 from gradwire.runs.planned_programs import plan_programs
 from gradwire.runs.stored.run_folder import RUNS
@@ -58,6 +59,8 @@ def _list_programs(scenario: ProgramScenario) -> None:
     """Prints the programs that would run, with hosts and times, because they have no plan."""
     for planned in plan_programs(scenario.points, RUNS / scenario.name):
         terminal.console.print(*describe_programs(planned), sep="\n", highlight=False)
+    for note in network_notes(point.section for point in scenario.points):
+        terminal.screen().warn(note)
 
 
 DRAWINGS = (".svg", ".png", ".pdf")
@@ -96,7 +99,11 @@ def estimate(scenario: Scenario, jobs: int | None, send_ends: str | None, out: P
     check_send_ends(send_ends)
     if out:
         refuse_unusable_file(out)
-    said = [*without_effect(scenario.points), *memory_warnings(scenario.points)]
+    said = [
+        *network_notes(point.section for point in scenario.points),
+        *without_effect(scenario.points),
+        *memory_warnings(scenario.points),
+    ]
     for warning in said:
         terminal.screen().warn(warning)
     begun_s = time.perf_counter()

@@ -15,6 +15,7 @@ from gradwire.agents.connections import needs_python
 from gradwire.analysis.pause_report import buffer_circles, circle_foreseen
 from gradwire.network.wire.flows import connections_of
 from gradwire.runs.memory_fit import memory_warnings
+from gradwire.runs.network_notes import network_notes
 from gradwire.runs.planned import PlannedRun, too_coarse
 from gradwire.runs.planned_point import PlannedPoint
 from gradwire.runs.stored.spines import Spines
@@ -115,11 +116,12 @@ def in_words(duration_s: float) -> str:
 
 
 def warnings(runs: Sequence[PlannedRun]) -> Iterator[str]:
-    """Yields warnings before these runs begin: of a time limit that is too short, small windows, or a model that does
-    not fit its device.
+    """Yields warnings before these runs begin: of what a network's file has besides, a time limit that is too short, small
+    windows, or a model that does not fit its device.
 
     A division that no run may have is among them, for those who plan and do not run.
     """
+    yield from network_notes(run.point.section for run in runs)
     for run in runs:
         if words := too_coarse(run):
             yield f"{run.label}: {words}. `gradwire run` refuses this point"

@@ -30,6 +30,7 @@ from gradwire.programs.execution import (
 )
 from gradwire.programs.reported import network_state, reported
 from gradwire.runs.judged import JudgedRun
+from gradwire.runs.network_notes import network_notes
 from gradwire.runs.planned_programs import PlannedPrograms, plan_programs
 from gradwire.runs.reporting import stop_notes
 from gradwire.runs.screen import Screen
@@ -154,8 +155,9 @@ class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):
         yield from plan_programs(points, out)
 
     def warnings(self, planned: Sequence[PlannedPrograms]) -> Iterator[str]:
-        """Warnings about networks that are too large, changes that programs of root may make, and features that the
-        kernel lacks."""
+        """Warnings about what networks' files have besides, networks that are too large, changes that programs of root may
+        make, and features that the kernel lacks."""
+        yield from network_notes(run.point.section for run in planned)
         yield from dict.fromkeys(filter(None, (capacity_warning(run.fabric) for run in planned)))
         yield from dict.fromkeys(each for run in planned for each in _circle_warning(run.fabric))
         yield from root_warnings()
@@ -185,7 +187,13 @@ class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):
             title=scenario.title,
             about=scenario.about,
             labels=scenario.labels,
-            notes=[*scenario.notes, *_fault_notes(runs), *_pause_notes(runs), *stop_notes(runs)],
+            notes=[
+                *scenario.notes,
+                *network_notes(run.point.section for run in runs),
+                *_fault_notes(runs),
+                *_pause_notes(runs),
+                *stop_notes(runs),
+            ],
             metric=scenario.metric,
             over=scenario.over,
             facts=facts(provenance(folder), stored_clock(folder)),

@@ -46,6 +46,7 @@ from gradwire.runs.comparing.whole import ranking_of
 from gradwire.runs.compiling.part_of_job import PART_NOTE
 from gradwire.runs.free_and_assumed import free_and_assumed
 from gradwire.runs.judged import JudgedRun
+from gradwire.runs.network_notes import network_notes
 from gradwire.runs.point_machine import OUTPUT_FILE
 from gradwire.runs.stored.explanation import explain
 from gradwire.runs.stored.provenance import facts, provenance
@@ -142,6 +143,7 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path, ou
         labels=scenario.labels,
         notes=[
             *scenario.notes,
+            *network_notes(run.point.section for run in points),
             *(f"{label}: {note}" for label, note in notes_of_parts(points)),
             *_division_notes(points),
             *_window_notes(points),

@@ -23,8 +23,8 @@ TABLES = {
 MODEL_ENDINGS = (".toml", ".json")
 """A model file, and the configuration of a model in Hugging Face's form."""
 ROUTES_ENDINGS = (".toml", ".csv")
-NETWORK_ENDINGS = (".graphml", ".json", ".yaml", ".yml")
-"""GraphML; networkx's node-link form, and InfraGraph, which may be YAML too."""
+NETWORK_ENDINGS = (".graphml", ".gml", ".json", ".yaml", ".yml", ".txt", ".topo", ".xml")
+"""Of the forms in scenario/definitions/network_files.py; JSON and YAML have several, which differ by their keys."""
 TRACE = "model.trace"
 _PYTHON_FILE = re.compile(r"(?P<path>.+\.py)(?::(?P<name>[^:/]+))?")
 

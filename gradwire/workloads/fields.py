@@ -222,7 +222,7 @@ def _alternatives(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-def _quantity(kind: units.Quantity, convert: Callable[[float], float] = float) -> BeforeValidator:
+def quantity(kind: units.Quantity, convert: Callable[[float], float] = float) -> BeforeValidator:
     """Parses strings only. A number has no unit: it is turned into a string, and fails as one without a unit."""
     return BeforeValidator(lambda value: convert(kind.parse(value if isinstance(value, str) else f"{value}")))
 
@@ -273,14 +273,14 @@ Groups = Annotated[
 ]
 """Numbers of groups of ranks, or those of all ranks."""
 RateBps = Annotated[
-    float, _quantity(units.RATE), units.RATE, Field(ge=LOWEST_RATE_BPS, le=HIGHEST_RATE_BPS), OF_ETHERNET
+    float, quantity(units.RATE), units.RATE, Field(ge=LOWEST_RATE_BPS, le=HIGHEST_RATE_BPS), OF_ETHERNET
 ]
-SizeBytes = Annotated[int, _quantity(units.SIZE, round), units.SIZE]
-BytesPerS = Annotated[float, _quantity(units.BYTE_RATE), units.BYTE_RATE]
-DurationS = Annotated[float, _quantity(units.DURATION), units.DURATION, Field(le=LONGEST_S)]
-Flops = Annotated[float, _quantity(units.FLOPS), units.FLOPS]
-Share = Annotated[float, _quantity(units.SHARE), units.SHARE]
-FlopsPerS = Annotated[float, _quantity(units.FLOP_RATE), units.FLOP_RATE]
+SizeBytes = Annotated[int, quantity(units.SIZE, round), units.SIZE]
+BytesPerS = Annotated[float, quantity(units.BYTE_RATE), units.BYTE_RATE]
+DurationS = Annotated[float, quantity(units.DURATION), units.DURATION, Field(le=LONGEST_S)]
+Flops = Annotated[float, quantity(units.FLOPS), units.FLOPS]
+Share = Annotated[float, quantity(units.SHARE), units.SHARE]
+FlopsPerS = Annotated[float, quantity(units.FLOP_RATE), units.FLOP_RATE]
 
 
 class Section(BaseModel):

@@ -56,6 +56,45 @@ GRAPHML = (
     b'<graph edgedefault="undirected"><node id="h1"/><node id="h2"/><node id="s1"/>'
     b'<edge source="h1" target="s1"><data key="d0">10</data></edge><edge source="h2" target="s1"/></graph></graphml>'
 )
+CONTAINERLAB: Document = {
+    "name": "lab",
+    "topology": {
+        "kinds": {"linux": {"image": "alpine"}},
+        "nodes": {"s1": {"kind": "nokia_srlinux"}, "h1": {"kind": "linux"}, "h2": {"kind": "linux"}},
+        "links": [{"endpoints": ["h1:eth1", "s1:e1-1"]}, {"endpoints": [{"node": "h2"}, "s1:e1-2"], "mtu": 1500}],
+    },
+}
+NETLAB: Document = {
+    "defaults": {"device": "frr"},
+    "nodes": {"h1": {"role": "host"}, "h2": {"device": "linux"}, "s1": None},
+    "links": [
+        "h1-s1",
+        {"h2": None, "s1": None, "bandwidth": 100000, "tc": {"delay": "1ms", "loss": 1}},
+        ["h1", "h2", "s1"],
+    ],
+}
+GML = b'graph [ node [ id 0 label "a" ] node [ id 1 lat 1.5 ] edge [ source 0 target 1 LinkSpeed "10" LinkSpeedUnits "G" ] ]'
+SIMULATED = (
+    b"3 1 2\n2\n0 2 100Gbps 0.001ms 0\n1 2 25Gbps 1us 0.01\n",
+    b"6 2 1 1 6 A100\n4 5\n0 4 2400Gbps 25ns 0\n1 4 2400Gbps 25ns 0\n0 5 1Gbps 1us 0\n1 5 1Gbps 1us 0\n2 5 1Gbps 1us 0\n3 5 1Gbps 1us 0\n",
+)
+HTSIM = b"""# two tiers
+Nodes 4
+Tiers 2
+Podsize 4
+
+Tier 0
+Downlink_speed_Gbps 10
+Radix_Down 2
+Radix_Up 2
+Downlink_Latency_ns 500
+
+Tier 1
+Downlink_speed_Gbps 10
+Radix_Down 2
+Downlink_Latency_ns 1000
+Queue_Down 100000
+"""
 CONFIGS: tuple[Document, ...] = (
     {
         "model_type": "llama",
@@ -135,7 +174,10 @@ def _with(table: str, **values: Any) -> Document:
 
 KINDS = (
     Kind("net.json", _sound(NODE_LINK, INFRAGRAPH), _with("fabric", file="net.json")),
-    Kind("net.yaml", _sound(INFRAGRAPH), _with("fabric", file="net.yaml")),
+    Kind("net.yaml", _sound(INFRAGRAPH, CONTAINERLAB, NETLAB), _with("fabric", file="net.yaml")),
+    Kind("net.gml", lambda _: GML, _with("fabric", file="net.gml", delay_from_coordinates=True)),
+    Kind("topology.txt", lambda random: random.choice(SIMULATED), _with("fabric", file="topology.txt")),
+    Kind("tree.topo", lambda _: HTSIM, _with("fabric", file="tree.topo")),
     Kind("net.graphml", lambda _: GRAPHML, _with("fabric", file="net.graphml")),
     Kind("config.json", _sound(*CONFIGS), _with("model", name="config.json", device="v100")),
     Kind("model.toml", _toml(MODEL), _with("model", name="model.toml", device="v100")),

@@ -42,6 +42,7 @@ from gradwire.scenario.file_references import (
 from gradwire.scenario.sections.defined import DeviceDefinition, DeviceFile, ModelDefinition, ModelFile, name_defect
 from gradwire.scenario.sections.network import MOST_ROWS, NetworkDefinition, RoutesDefinition
 from gradwire.scenario.toml_documents import file_text, read_document
+from gradwire.workloads.fields import LOWEST_RATE_BPS
 from gradwire.workloads.installed_packages import installed_catalogue
 from gradwire.workloads.models.catalogue import BUILT_IN
 from gradwire.workloads.strategy_registry import BUILT_IN as BUILT_IN_STRATEGIES
@@ -76,7 +77,18 @@ def inlined(
     lines = [*reader.lines, *reader.ambiguous()]
     if any(reader.files.values()):
         found["defined"] = reader.defined
+        _add_rate(found)
     return found, list(dict.fromkeys(lines))
+
+
+def _add_rate(document: dict[str, Any]) -> None:
+    """Sets `fabric.rate`, where it is missing, to that of the fastest host, if the fabric's file has the rates of all links."""
+    fabric, defined = document.get("fabric"), document["defined"].get("networks", {})
+    if not isinstance(fabric, dict) or "rate" in fabric or fabric.get("file") not in defined:
+        return
+    found = validated(NetworkDefinition, defined[fabric["file"]]).fastest_of_hosts_bps
+    if found is not None:
+        document["fabric"] = {**fabric, "rate": f"{max(found, LOWEST_RATE_BPS):.17g}bit"}
 
 
 class _Reader:

@@ -48,7 +48,7 @@ def _built(path: Path, yaml: Any, text: str) -> Any:
         elif isinstance(event, yaml.CollectionStartEvent):
             open_items.append([])
             if len(open_items) > MOST_DEEP + 1:
-                raise InputFault(f"{path}: has lists and tables more than {MOST_DEEP} deep, as no InfraGraph has")
+                raise InputFault(f"{path}: has lists and tables more than {MOST_DEEP} deep")
         elif isinstance(event, yaml.CollectionEndEvent):
             items = open_items.pop()
             open_items[-1].append(_table(items) if isinstance(event, yaml.MappingEndEvent) else items)
@@ -95,12 +95,12 @@ def _table(items: Sequence[Any]) -> dict[Any, Any]:
 
 
 def _refuse_event(path: Path, event: Any) -> None:
-    """Raises InputFault for what makes much of little, and for what InfraGraph does not write."""
+    """Raises InputFault for what makes much of little, and for what no form of networks needs."""
     if anchor := getattr(event, "anchor", None):
         raise InputFault(
             f"{path}: has an anchor (&{str(anchor)[:40]}) or an alias of one; write out what it stands for"
         )
     if tag := getattr(event, "tag", None):
-        raise InputFault(f"{path}: has a tag ({str(tag)[:40]}), as no InfraGraph has; leave it out")
+        raise InputFault(f"{path}: has a tag ({str(tag)[:40]}); leave it out")
     if len(getattr(event, "value", "")) > LONGEST_SCALAR:
         raise InputFault(f"{path}: has a value of more than {LONGEST_SCALAR:,} characters")

@@ -14,6 +14,7 @@ from gradwire.network.network_graph import GraphLink, NetworkGraph, places, spre
 from gradwire.network.read_ways import MOST_HOSTS
 from gradwire.network.static_routes import route_defects
 from gradwire.network.structures.graph_structure import GraphStructure
+from gradwire.scenario.file_references import NETWORK_ENDINGS
 from gradwire.scenario.sections.defined import ControllerDefinition
 from gradwire.scenario.sections.fabric import FabricSection
 from gradwire.scenario.sections.network import (
@@ -23,6 +24,10 @@ from gradwire.scenario.sections.network import (
     NetworkLink,
     RoutesDefinition,
 )
+
+FIBRE_S_PER_KM = 5e-6
+"""Delay of light in fibre: 200,000 km/s. Group indices of 1.467 to 1.468 (ITU-T G.652 fibre at 1310 and 1550 nm, Corning's SMF-28)
+give 4.9 us; fibres are longer than the great circle, by more than that."""
 
 
 class Definitions(Protocol):
@@ -59,7 +64,8 @@ def fabric_of(
     graph = graph_of(wanted, hosts, defined.networks, nics_per_host)
     network = defined.networks.get(wanted.file or "")
     # Where a file gives ports queues that drop or mark, they must see single frames, as those that the section gives.
-    sees_frames = wanted.gso is None and network is not None and network.drops_or_marks
+    # Where links are slow, longer bursts would hold them too long for the checks of their rates.
+    sees_frames = wanted.gso is None and network is not None and (network.drops_or_marks or network.is_slow)
     made = Fabric(
         hosts=hosts if graph is None else len(graph.host_links),
         rate_bps=wanted.rate,
@@ -111,7 +117,7 @@ def graph_of(
     if wanted.file is not None:
         if wanted.file not in networks:
             raise InputFault(
-                f"fabric.file = '{wanted.file}': no such network; give a .graphml, .json or .yaml file, or a class like lab.py:Campus"
+                f"fabric.file = '{wanted.file}': no such network; give a file ({', '.join(NETWORK_ENDINGS)}), or a class like lab.py:Campus"
             )
         return _defined(wanted, hosts, networks[wanted.file], nics_per_host)
     shape = structure.shape(dict(wanted))
@@ -260,12 +266,21 @@ def _device_of(name: str) -> str:
     return ".".join(parts[:-2]) if len(parts) >= 4 else name
 
 
+def _delay_s(wanted: FabricSection, link: NetworkLink) -> float:
+    """The link's own delay, or that of its distance if the scenario asks for it, or that of all links."""
+    if link.delay is not None:
+        return link.delay
+    if wanted.delay_from_coordinates and link.distance_km is not None:
+        return link.distance_km * FIBRE_S_PER_KM
+    return wanted.delay
+
+
 def _link(wanted: FabricSection, link: NetworkLink, a: int, b: int) -> GraphLink:
     return GraphLink(
         a,
         b,
         link.rate or wanted.rate,
-        wanted.delay if link.delay is None else link.delay,
+        _delay_s(wanted, link),
         link.jitter,
         link.loss,
         link.buffer or 0,

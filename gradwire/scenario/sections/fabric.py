@@ -171,7 +171,7 @@ class FabricSection(Section):
 
     rate: RateBps
     """Line rate of each host's link. It counts what a line carries, preamble and gaps included: at an MTU of 1500, TCP's payload gets
-    1448/1538 of it."""
+    1448/1538 of it. It may be left out with a `file` that has hosts and the rates of all links: then it is the fastest host's."""
     topology: Topology = Topology.SINGLE_SWITCH
     """One switch for all hosts; leaves and spines; or a fat tree of three tiers, whose pods of leaves and spines are joined by cores. The
     k-ary fat tree of Al-Fares et al. (SIGCOMM 2008) has `pods` = k, `leaves` = `spines` = k/2, `cores` = (k/2)² and k³/4 hosts."""
@@ -198,8 +198,8 @@ class FabricSection(Section):
     global_links: int = Field(1, ge=1, le=MOST_WORKERS)
     """Links between any two groups of a dragonfly, at their switches in turn."""
     file: str | None = None
-    """A network of your own: a .graphml file, a .json file (networkx's node-link form), a .json or .yaml file of InfraGraph, or a class of
-    Mininet's Topo, such as "lab.py:Campus". Its topology is "custom"."""
+    """A network of your own: a file of one of the forms in docs/networks.md, or a class of Mininet's Topo, such as "lab.py:Campus". Its
+    topology is "custom"."""
     rails: bool = False
     """Whether NIC k of every host is at a leaf of rail k (rail-optimised), for `cluster.nics_per_host` of 2 and more. Otherwise all NICs of
     a host are at the same leaf."""
@@ -237,6 +237,9 @@ class FabricSection(Section):
     """Share of frames that switches drop. Beyond the range TCP makes no progress."""
     delay: Annotated[DurationS, Because(LONG_DELAYS)] = Field(0.0, ge=0, le=LONGEST_DELAY_S)
     """How long packets of each direction are under way on every link, in addition to their time on the line."""
+    delay_from_coordinates: bool = False
+    """Whether links in `file` without a delay have that of light in fibre between the coordinates of their ends. Links whose ends have no
+    coordinates have `delay`."""
     flow_rate: RateBps | None = None
     """Most that one connection gets of its host's port, counted as `rate` is: clouds limit flows so. Unset: all of it."""
     flowlet_gap: DurationS | None = Field(None, gt=0, le=LONGEST_DELAY_S)
@@ -379,6 +382,8 @@ class FabricSection(Section):
     @model_validator(mode="after")
     def _nothing_without_effect(self) -> Self:
         idle = dict(self._for_other_topologies(is_tiered=True))
+        if self.delay_from_coordinates and self.topology is not Topology.CUSTOM:
+            idle["delay_from_coordinates"] = f"'{Topology.CUSTOM}'"
         if (
             not self.topology.structure.has_several_switches
             and self.routing != FabricSection.model_fields["routing"].default

@@ -6,23 +6,51 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from gradwire.network.routed_network import Route
 from gradwire.scenario.sections.fabric import LARGEST_LOSS, LONGEST_DELAY_S
-from gradwire.workloads.fields import MOST_WORKERS, DurationS, InWords, RateBps, Section, SizeBytes
+from gradwire.workloads.fields import (
+    HIGHEST_RATE_BPS,
+    LOWEST_RATE_BPS,
+    MOST_WORKERS,
+    Because,
+    DurationS,
+    InWords,
+    Section,
+    SizeBytes,
+    quantity,
+)
+from gradwire.workloads.units import RATE
 
 MOST_SWITCHES = 256
 """Each pair of switches with hosts has its ways, and each way needs a rule at every switch: 64 switches with 256 hosts have 139,000."""
 MOST_NODES = MOST_SWITCHES + MOST_WORKERS
 MOST_LINKS = 2**14
 NodeName = Annotated[str, Field(min_length=1, max_length=64)]
+SLOWEST_LINK_BPS = 9600.0
+"""Lowest rate of a link in a file, a modem's: the backbones of the Topology Zoo begin at 20 kbit/s (CESNET, 1993)."""
+FARTHEST_KM = 20_100.0
+"""Largest distance of two places: half the Earth's circumference is 20,015 km."""
+MOST_NOTES = 32
+MOST_NOTE_NAMES = 8
+LONGEST_NOTE_NAME = 64
 MOST_ROWS = 10_000
 """Largest number of rows: as many as 64 switches with 156 hosts have without patterns."""
 MOST_NEXT = 256
 NodePattern = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+LinkRateBps = Annotated[
+    float,
+    quantity(RATE),
+    RATE,
+    Field(ge=SLOWEST_LINK_BPS, le=HIGHEST_RATE_BPS),
+    Because("from that of a modem to beyond the fastest Ethernet"),
+]
 
 
 class NetworkLink(Section):
@@ -32,7 +60,7 @@ class NetworkLink(Section):
     """A host or a switch."""
     b: NodeName
     """The other."""
-    rate: RateBps | None = None
+    rate: LinkRateBps | None = None
     """Line rate of each direction; `fabric.rate` where it is left out."""
     delay: DurationS | None = Field(None, ge=0, le=LONGEST_DELAY_S)
     """How long packets are under way; `fabric.delay` where it is left out."""
@@ -44,6 +72,46 @@ class NetworkLink(Section):
     """What a switch's port holds of each traffic class there."""
     ecn: SizeBytes | None = Field(None, ge=1)
     """Length from which on such a queue marks packets."""
+    distance_km: float | None = Field(None, ge=0, le=FARTHEST_KM)
+    """How far apart its ends are by their coordinates, as the crow flies (`fabric.delay_from_coordinates`)."""
+
+
+class NoteKind(StrEnum):
+    """What became of a part of a file."""
+
+    UNUSED = "unused"
+    """Attributes, or keys, that are not used. names: theirs."""
+    OVERRULED = "overruled"
+    """Attributes that say something else than another one that counts. names: theirs."""
+    SWITCHES = "switches"
+    """Types of nodes that are taken for switches. names: the types."""
+    OUTSIDE = "outside"
+    """Nodes of other networks, which are switches as the others are."""
+    ALONE = "alone"
+    """Nodes without links, which are left out. names: theirs."""
+    LOOPS = "loops"
+    """Links of a node to itself, which are left out. names: the nodes."""
+    STUBS = "stubs"
+    """Links with one end, or with an end outside of the network, which are left out. names: the nodes, or the other ends."""
+    LANS = "lans"
+    """Links of more than two nodes, each of which is a switch. names: those of the switches."""
+    INSIDE = "inside"
+    """What is inside of machines, and left out. names: what it is."""
+
+
+class NetworkNote(Section):
+    """What became of a part of a file that is not in the network as it is in the file."""
+
+    kind: NoteKind
+    """What became of it."""
+    names: tuple[Annotated[str, Field(max_length=LONGEST_NOTE_NAME)], ...] = Field((), max_length=MOST_NOTE_NAMES)
+    """Names that it is about."""
+    more_names: int = Field(0, ge=0)
+    """How many names there are besides."""
+    nodes: int = Field(0, ge=0)
+    """Nodes that it is about."""
+    links: int = Field(0, ge=0)
+    """Links that it is about."""
 
 
 class NetworkDefinition(Section):
@@ -56,6 +124,8 @@ class NetworkDefinition(Section):
     """Names of the switches."""
     links: tuple[NetworkLink, ...] = Field((), max_length=MOST_LINKS)
     """All links. Several may join the same two switches."""
+    notes: tuple[NetworkNote, ...] = Field((), max_length=MOST_NOTES)
+    """What the file has besides."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -101,12 +171,29 @@ class NetworkDefinition(Section):
                     waiting.append(there)
         lost = [name for name in near if name not in found]
         if lost:
-            yield f"no way leads from '{self.switches[0]}' to '{lost[0]}': the network must be connected"
+            more = f" and {len(lost) - 1} more nodes" if len(lost) > 1 else ""
+            yield (
+                f"no way leads from '{self.switches[0]}' to '{lost[0]}'{more}: the network must be connected; join its parts with links, "
+                "or leave one of them out"
+            )
 
     @property
     def drops_or_marks(self) -> bool:
         """Whether the queue of any switch's port drops or marks packets."""
         return any(link.buffer or link.ecn for link in self.links)
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether any link has a lower rate than `fabric.rate` may have: a burst of 64 KiB takes too long there."""
+        return any(link.rate is not None and link.rate < LOWEST_RATE_BPS for link in self.links)
+
+    @property
+    def fastest_of_hosts_bps(self) -> float | None:
+        """The highest rate of the links of hosts; None if a link has no rate, or if there are no hosts."""
+        if not self.hosts or any(link.rate is None for link in self.links):
+            return None
+        hosts = set(self.hosts)
+        return max((link.rate or 0.0 for link in self.links if {link.a, link.b} & hosts), default=None)
 
 
 def _next_hops(value: Any) -> Any:

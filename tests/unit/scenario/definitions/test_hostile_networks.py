@@ -155,12 +155,11 @@ EDGE = {"source": "a", "target": "b"}
         ({"nodes": [3], "edges": []}, "nodes.0 has no id"),
         ({"nodes": TWO, "edges": [{"source": "a"}]}, "edges.0 has no target"),
         ({"nodes": [*TWO, TWO[0]], "edges": []}, "two nodes have the id 'a'"),
-        ({"nodes": [{"id": "a", "type": ["host"]}], "edges": []}, "node 'a': type = ['host']: must be host or switch"),
+        ({"nodes": [{"id": "a", "type": ["host"]}], "edges": []}, "node 'a': type = ['host']: must be a text"),
         ({"nodes": [{"id": str(n)} for n in range(10_000)], "edges": []}, "has 10,000 nodes"),
         ({"nodes": TWO, "edges": [EDGE] * 20_000}, "has 20,000 links; must be at most 16,384"),
         ({"nodes": TWO, "edges": [{**EDGE, "delay": True}]}, "link 'a' to 'b': delay = True: is not a number"),
         ({"nodes": TWO, "edges": [{**EDGE, "rate": "x" * 10_000}]}, "link 'a' to 'b'.rate = '"),
-        ({"nodes": TWO, "edges": [{**EDGE, "x" * 10_000: 1}]}, "link 'a' to 'b': unknown attribute 'xxx"),
     ],
 )
 def test_json_is_refused_with_its_place(tmp_path: Path, content: object, said: str) -> None:
@@ -177,12 +176,12 @@ def test_json_is_refused_with_its_place(tmp_path: Path, content: object, said: s
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("rate", 0, "must be a rate of 10mbit"),
+        ("rate", 0, "must be a rate of 9.6kbit"),
         ("rate", -1e9, "must be a rate: a number and a unit"),
         ("bw", -100, "must be a rate: a number and a unit"),
         ("rate", float("nan"), "must be a rate: a number and a unit"),
         ("rate", float("inf"), "must be a rate: a number and a unit"),
-        ("rate", "0gbit", "must be a rate of 10mbit"),
+        ("rate", "0gbit", "must be a rate of 9.6kbit"),
         ("delay", -0.001, "must be a duration: a number and a unit"),
         ("delay", "2s", "must be a duration of 0s to 1s"),
         ("delay", 1e300, "must be a duration of 0s to 1s"),

@@ -185,5 +185,5 @@ def test_many_links_and_many_hosts_are_refused_before_they_are_made(tmp_path: Pa
         read(tmp_path / "dc.json", crowd)
     crowd = changed("instances", 0, "count", value=10_000)
     crowd["edges"] = [edge(("server", "nic[0]"), ("leaf[0]", "port[0]"), "access", "many2many")]
-    with pytest.raises(InputFault, match="has 10,001 nodes"):
+    with pytest.raises(InputFault, match="has 10,000 hosts; must be at most 1,024"):
         read(tmp_path / "dc.json", crowd)

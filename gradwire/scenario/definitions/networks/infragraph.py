@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from gradwire.faults import InputFault
-from gradwire.scenario.definitions.yaml_documents import MOST_DEEP, yaml_document
+from gradwire.scenario.definitions.networks.network_form import Content
+from gradwire.scenario.definitions.yaml_documents import MOST_DEEP
 from gradwire.scenario.sections.network import MOST_LINKS
-from gradwire.strict_json import parse_json
 
-Content = dict[str, Any]
 OF_HOSTS, OF_SWITCHES = frozenset({"nic", "xpu"}), frozenset({"port", "switch"})
 """Kinds of components (Component.choice) that make a device a host, or else a switch."""
 KEYS: Mapping[str, frozenset[str]] = {
@@ -45,16 +44,6 @@ LONGEST_NAME = 4_000
 LARGEST_NUMBER = 1e15
 """Largest number of a rate or a delay in its unit."""
 STEP = re.compile(r"([\w-]+)(?:\[([-\d:]*)\])?")
-YAML_ENDINGS = (".yaml", ".yml")
-
-
-def read_document(path: Path, text: str) -> Any:
-    """The content of a file. Raises InputFault for YAML with anchors, with which a small file has a large content, and
-    for files that cannot be read."""
-    try:
-        return yaml_document(path, text) if path.suffix in YAML_ENDINGS else parse_json(text, any_float=True)
-    except ValueError as error:
-        raise InputFault(f"{path}: cannot be read as JSON: {error}") from error
 
 
 def is_infragraph(document: Any) -> bool:

@@ -1,0 +1,89 @@
+"""What a class of Mininet's Topo says of its network (scenario/definitions/topo_process.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gradwire.faults import InputFault
+from gradwire.scenario.definitions.networks.network_form import Content, noted, refuse_many, shown
+from gradwire.scenario.sections.network import NoteKind
+
+FRAME_BYTES = 1514
+"""Size of a place of Mininet's max_queue_size: a full frame at an MTU of 1500."""
+HARMLESS_OPTIONS = frozenset(
+    {"node1", "node2", "port1", "port2", "use_htb", "use_tbf", "use_hfsc", "cls", "intf", "fast", "addr1", "addr2"}
+)
+"""Options of Mininet's links that only say how Mininet would build them."""
+HARMLESS_PARAMETERS = frozenset(
+    {"ip", "mac", "cls", "defaultRoute", "isSwitch", "dpid", "protocols", "failMode", "datapath", "inNamespace", "stp"}
+)
+
+
+def _megabits(value: Any) -> str:
+    return f"{float(value) * 1e6:.17g}bit"
+
+
+def _seconds(value: Any) -> Any:
+    return value if isinstance(value, str) else f"{float(value):.17g}s"
+
+
+def _frames(value: Any) -> str:
+    return f"{int(value) * FRAME_BYTES}B"
+
+
+def _percent(value: Any) -> float:
+    return float(value) / 100
+
+
+OPTIONS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "bw": ("rate", _megabits),
+    "delay": ("delay", _seconds),
+    "jitter": ("jitter", _seconds),
+    "loss": ("loss", _percent),
+    "max_queue_size": ("buffer", _frames),
+}
+"""Options of Mininet's TCLink, the keys that they stand for, and their units: Mbit/s, per cent, packets."""
+
+
+def content_of_topo(path: Path, said: Mapping[str, Any]) -> Content:
+    """The content of a NetworkDefinition. Raises InputFault with a line for each value that is wrong."""
+    refuse_many(path, said.get("nodes", 0), len(said.get("links", ())))
+    unused: dict[str, None] = {}
+    nodes = links = 0
+    for parameters in said["parameters"].values():
+        others = [name for name, value in parameters.items() if value is not None and name not in HARMLESS_PARAMETERS]
+        unused |= dict.fromkeys(others)
+        nodes += bool(others)
+    lines: list[str] = []
+    content: Content = {"hosts": said["hosts"], "switches": said["switches"], "links": []}
+    for a, b, options in said["links"]:
+        given = {name: value for name, value in options.items() if value not in (None, {})}
+        others = [name for name in given if name not in OPTIONS and name not in HARMLESS_OPTIONS]
+        unused |= dict.fromkeys(others)
+        links += bool(others)
+        values, wrong = _values(given)
+        lines += [f"link '{a}' to '{b}': {line}" for line in wrong]
+        content["links"].append({"a": a, "b": b, **values})
+    if lines:
+        raise InputFault("\n".join(f"{path}: {line}" for line in lines))
+    notes = [noted(NoteKind.UNUSED, unused, nodes=nodes, links=links)] if unused else []
+    return {**content, "notes": notes} if notes else content
+
+
+def _values(options: Mapping[str, Any]) -> tuple[Content, list[str]]:
+    """Values of a link's keys from its options, and a line for each option whose value is of a wrong kind."""
+    values: Content = {}
+    lines = []
+    for name, (key, converted) in OPTIONS.items():
+        value = options.get(name)
+        if value is None:
+            continue
+        try:
+            if isinstance(value, bool):
+                raise TypeError
+            values[key] = converted(value)
+        except (TypeError, ValueError, OverflowError):
+            lines.append(f"{name} = {shown(value)}: is not a number, or a text with its unit")
+    return values, lines
