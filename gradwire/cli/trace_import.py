@@ -23,7 +23,7 @@ from gradwire.runs.launch.place import refuse_unusable, writing
 from gradwire.runs.stored.stored_run import VERDICT_FILE
 from gradwire.strict_json import parse_json
 from gradwire.workloads import units
-from gradwire.workloads.traces.record import ImportFinding, Reading, Watch
+from gradwire.workloads.traces.record import ImportFinding, OtherCommunication, Reading, Watch
 from gradwire.workloads.traces.trace_import import Imported, WorkloadSummary
 from gradwire.workloads.traces.trace_import import import_traces as read_traces
 from gradwire.workloads.traces.workload import FILE_NAME
@@ -45,6 +45,7 @@ class TraceOptions:
     groups: Path | None
     element_bytes: int | None
     flop_rate: str | None
+    other_communication: str = OtherCommunication.COMPUTES
 
     def reading(self) -> Reading:
         """Parses the options. Raises InputFault."""
@@ -56,10 +57,14 @@ class TraceOptions:
                 raise InputFault(f"--flop-rate {self.flop_rate}: {error}") from error
             if flops_per_s <= 0:
                 raise InputFault(f"--flop-rate {self.flop_rate}: must be above 0")
+        others = [str(other) for other in OtherCommunication]
+        if self.other_communication not in others:
+            raise InputFault(f"--other-communication {self.other_communication}: must be {' or '.join(others)}")
         groups = _groups(self.groups)
         one = {name: lists[0] for name, lists in groups.items() if len(lists) == 1}
         several = {name: lists for name, lists in groups.items() if len(lists) > 1}
-        return Reading(self.ranks, self.element_bytes, one, flops_per_s, self.step, several)
+        other = OtherCommunication(self.other_communication)
+        return Reading(self.ranks, self.element_bytes, one, flops_per_s, self.step, several, other)
 
 
 def _groups(path: Path | None) -> dict[str, tuple[tuple[int, ...], ...]]:

@@ -15,6 +15,7 @@ import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
@@ -199,6 +200,22 @@ Watch = Callable[[Path, int, int], None]
 """Hears how many bytes of a file have been read, and how many there are."""
 
 
+class OtherCommunication(StrEnum):
+    """What becomes of kernels that communicate without NCCL, whose bytes no profile says."""
+
+    COMPUTES = "computes"
+    """They count as computation."""
+    LEFT_OUT = "left-out"
+    """The time in which nothing but them ran is left out."""
+
+    @property
+    def words(self) -> str:
+        """Returns what becomes of them, for messages."""
+        if self is OtherCommunication.LEFT_OUT:
+            return "left out"
+        return "they count as computation, unless with --other-communication left-out"
+
+
 @dataclass(frozen=True)
 class Reading:
     """Facts that a user gives for traces that do not contain them."""
@@ -215,6 +232,8 @@ class Reading:
     step: int | None = None
     #: Ranks of each of the groups that a name stands for, if it names different groups on different ranks.
     several_groups: dict[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    #: What becomes of kernels that communicate without NCCL.
+    other_communication: OtherCommunication = OtherCommunication.COMPUTES
 
 
 @dataclass(frozen=True)
