@@ -99,7 +99,7 @@ def test_a_list_of_ranks_that_is_cut_short_is_completed_by_stride_and_size(tmp_p
         ({"Process Group Ranks": "[0, 1, 2]"}, "group '0' has the ranks [0, 1, 2] here and [0, 1] elsewhere"),
         ({"Process Group Name": "tp", "Process Group Ranks": "[0, 5, ...]", "Group size": 4}, "does not go up evenly"),
         ({"Process Group "
-          "Name": "tp", "Process Group Ranks": "", "Global rank start": None}, "the process group 'tp' is not known"),
+          "Name": "tp", "Process Group Ranks": "", "Global rank start": None, "Group size": None}, "the process group 'tp' is not known"),
         ({"Collective name": "_allgather_base", "Out msg nelems": 31}, "which do not fit"),
         ({"Collective name": "all_to_allv", "In split size": "[3, 7]"}, "parts of different sizes"),
         ({"Collective name": "send"}, "does not say with which rank"),
