@@ -42,7 +42,7 @@ def hostile_input(format_name: str, number: int) -> HostileInput:
     random = Random(f"{format_name}/{number}")
     make = MAKERS[format_name]
     ranks = random.choice((1, 1, 1, 2, 2, 3))
-    ending = "et" if format_name == "chakra" else "json"
+    ending = {"chakra": "et", "goal": "goal"}.get(format_name, "json")
     alike = random.random()
     files = {
         f"rank{rank}.{ending}": _damaged(
@@ -141,12 +141,49 @@ def _recording(rank: int, random: Random) -> bytes:
     return spoiled(recording(rank, world=random.choice((2, 4))), random).encode(errors="surrogatepass")
 
 
+def _goal(_: int, random: Random) -> bytes:
+    """A schedule of a ring, of whose words some are others' or none of the format's."""
+    ranks = random.choice((2, 3, 4))
+    lines = [f"num_ranks {ranks}"]
+    for rank in range(ranks):
+        lines += [
+            f"rank {rank} {{",
+            f"l1: calc {random.choice((0, 500, 10**9))} cpu {random.choice((0, 3, 200))}",
+            f"l2: send 4096b to {(rank + 1) % ranks} tag 7",
+            "l2 requires l1",
+            f"l3: recv 4096b from {(rank - 1) % ranks} tag 7 nic 1",
+            f"l3 {random.choice(('requires', 'irequires'))} l1",
+            "}",
+        ]
+    odd = (
+        "-1",
+        "99999999999999999999",
+        "l2",
+        "}",
+        "{",
+        "/*",
+        "//",
+        "rank 1 {",
+        "num_ranks 70000",
+        "\x00",
+        "b",
+        "l9 requires l1",
+    )
+    for _ in range(random.choice((0, 0, 1, 3))):
+        line = random.randrange(len(lines))
+        words = lines[line].split()
+        words[random.randrange(len(words))] = random.choice((*odd, *" ".join(lines).split()))
+        lines[line] = " ".join(words)
+    return "\n".join(lines).encode() + b"\n"
+
+
 MAKERS = {
     "kineto": _kineto,
     "execution-trace": _execution_trace,
     "chakra": _chakra,
     "chakra-json": _chakra_json,
     "recording": _recording,
+    "goal": _goal,
 }
 FORMATS = tuple(MAKERS)
 
