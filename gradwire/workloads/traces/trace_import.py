@@ -23,7 +23,15 @@ from gradwire.files import replacing
 from gradwire.reading_budget import reading_budget
 from gradwire.workloads.traces.assembly import Assembly
 from gradwire.workloads.traces.filling import fill_missing
-from gradwire.workloads.traces.formats import chakra, chakra_json, execution_trace, goal, kineto_profile, recording
+from gradwire.workloads.traces.formats import (
+    chakra,
+    chakra_json,
+    execution_trace,
+    goal,
+    kineto_profile,
+    recording,
+    simai,
+)
 from gradwire.workloads.traces.formats.json_items import beginning
 from gradwire.workloads.traces.group_files import is_group_file, read_groups, split_names
 from gradwire.workloads.traces.missing_groups import groups_shown
@@ -135,7 +143,7 @@ class Format:
     read: Callable[[Path, Reading, Watch], RankRecord | list[RankRecord]]
 
 
-MODULES = (recording, goal, execution_trace, kineto_profile, chakra_json, chakra)
+MODULES = (recording, goal, simai, execution_trace, kineto_profile, chakra_json, chakra)
 FORMATS = tuple(Format(module.NAME, module.recognises, module.read) for module in MODULES)
 
 
