@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 import tomli_w
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -17,13 +16,11 @@ from gradwire.analysis.report.text_table import TextTable
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
-from gradwire.reading_budget import reading_budget
-from gradwire.regular_files import MESSAGE_BYTES, read_text
 from gradwire.runs.launch.place import refuse_unusable, writing
 from gradwire.runs.stored.stored_run import VERDICT_FILE
-from gradwire.strict_json import parse_json
 from gradwire.workloads import units
-from gradwire.workloads.traces.record import ImportFinding, Reading, Watch
+from gradwire.workloads.traces.group_files import read_groups, split_names
+from gradwire.workloads.traces.record import ImportFinding, OtherCommunication, Reading, Watch
 from gradwire.workloads.traces.trace_import import Imported, WorkloadSummary
 from gradwire.workloads.traces.trace_import import import_traces as read_traces
 from gradwire.workloads.traces.workload import FILE_NAME
@@ -31,7 +28,6 @@ from gradwire.workloads.traces.workload import FILE_NAME
 FOLDER = Path("traces")
 MOST_REASONS = 40
 """Refusals that are printed."""
-EXAMPLE_OF_GROUPS = 'such as {"1": [0, 1]}, or {"1": [[0, 1], [2, 3]]} where it is another group on other ranks'
 RATE = "25gbit"
 """Line rate of the scenario that is written next to a workload."""
 
@@ -45,6 +41,7 @@ class TraceOptions:
     groups: Path | None
     element_bytes: int | None
     flop_rate: str | None
+    other_communication: str = OtherCommunication.COMPUTES
 
     def reading(self) -> Reading:
         """Parses the options. Raises InputFault."""
@@ -56,40 +53,13 @@ class TraceOptions:
                 raise InputFault(f"--flop-rate {self.flop_rate}: {error}") from error
             if flops_per_s <= 0:
                 raise InputFault(f"--flop-rate {self.flop_rate}: must be above 0")
-        groups = _groups(self.groups)
-        one = {name: lists[0] for name, lists in groups.items() if len(lists) == 1}
-        several = {name: lists for name, lists in groups.items() if len(lists) > 1}
-        return Reading(self.ranks, self.element_bytes, one, flops_per_s, self.step, several)
-
-
-def _groups(path: Path | None) -> dict[str, tuple[tuple[int, ...], ...]]:
-    """Ranks of process groups by name, of which one may have several. Raises InputFault for a file that says something
-    else."""
-    if path is None:
-        return {}
-    try:
-        with reading_budget(path):
-            given = parse_json(read_text(path, MESSAGE_BYTES, follow=True))
-            read = msgspec.convert(given, type=dict[str, list[int | list[int]]])
-    except OSError as error:
-        raise InputFault(f"--groups {path}: {error.strerror}") from error
-    except ValueError as error:  # msgspec.ValidationError is one
-        raise InputFault(
-            f"--groups {path}: {error}; it has the ranks of each group by its name, {EXAMPLE_OF_GROUPS}"
-        ) from error
-    groups: dict[str, tuple[tuple[int, ...], ...]] = {}
-    for name, listed in read.items():
-        ranks = [entry for entry in listed if isinstance(entry, int)]
-        lists = [entry for entry in listed if isinstance(entry, list)] or [ranks]
-        everyone = [rank for entry in lists for rank in entry]
-        mixed = bool(ranks) and lists != [ranks]
-        if mixed or not all(lists) or len(set(everyone)) != len(everyone) or min(everyone) < 0:
-            raise InputFault(
-                f"--groups {path}: group '{name}' has the ranks {listed}: give each rank from 0 on once, "
-                f"{EXAMPLE_OF_GROUPS}"
-            )
-        groups[name] = tuple(map(tuple, lists))
-    return groups
+        others = [str(other) for other in OtherCommunication]
+        if self.other_communication not in others:
+            raise InputFault(f"--other-communication {self.other_communication}: must be {' or '.join(others)}")
+        groups = {} if self.groups is None else read_groups(self.groups, f"--groups {self.groups}")
+        one, several = split_names(groups)
+        other = OtherCommunication(self.other_communication)
+        return Reading(self.ranks, self.element_bytes, one, flops_per_s, self.step, several, other)
 
 
 def import_traces(traces: Sequence[Path], out: Path | None, said: TraceOptions) -> None:

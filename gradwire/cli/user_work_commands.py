@@ -262,13 +262,21 @@ def import_traces(
     flop_rate: Annotated[
         str | None, typer.Option(help="of a device, e.g. 150TFLOP/s, where traces have operations and no durations")
     ] = None,
+    other_communication: Annotated[
+        str,
+        typer.Option(
+            metavar="computes|left-out",
+            help="what becomes of kernels of a Kineto profile that communicate without NCCL",
+        ),
+    ] = "computes",
 ) -> None:
     """Reads traces of a training job, says what it assumed, and makes a workload that scenarios can name
     (model.trace)."""
 
     from gradwire.cli import trace_import
 
-    trace_import.import_traces(traces, out, trace_import.TraceOptions(ranks, step, groups, element_bytes, flop_rate))
+    said = trace_import.TraceOptions(ranks, step, groups, element_bytes, flop_rate, other_communication)
+    trace_import.import_traces(traces, out, said)
 
 
 def record(

@@ -42,7 +42,7 @@ def hostile_input(format_name: str, number: int) -> HostileInput:
     random = Random(f"{format_name}/{number}")
     make = MAKERS[format_name]
     ranks = random.choice((1, 1, 1, 2, 2, 3))
-    ending = "et" if format_name == "chakra" else "json"
+    ending = {"chakra": "et", "goal": "goal", "simai": "txt"}.get(format_name, "json")
     alike = random.random()
     files = {
         f"rank{rank}.{ending}": _damaged(
@@ -141,12 +141,55 @@ def _recording(rank: int, random: Random) -> bytes:
     return spoiled(recording(rank, world=random.choice((2, 4))), random).encode(errors="surrogatepass")
 
 
+def _goal(_: int, random: Random) -> bytes:
+    """A schedule of a ring, of whose words some are others' or none of the format's."""
+    ranks = random.choice((2, 3, 4))
+    lines = [f"num_ranks {ranks}"]
+    for rank in range(ranks):
+        lines += [
+            f"rank {rank} {{",
+            f"l1: calc {random.choice((0, 500, 10**9))} cpu {random.choice((0, 3, 200))}",
+            f"l2: send 4096b to {(rank + 1) % ranks} tag 7",
+            "l2 requires l1",
+            f"l3: recv 4096b from {(rank - 1) % ranks} tag 7 nic 1",
+            f"l3 {random.choice(('requires', 'irequires'))} l1",
+            "}",
+        ]
+    odd = ("-1", "9" * 20, "l2", "}", "{", "/*", "//", "rank 1 {", "num_ranks 70000", "\x00", "b", "l9 requires l1")
+    return _with_words(lines, odd, random)
+
+
+def _simai(_: int, random: Random) -> bytes:
+    """A workload of a few layers, likewise."""
+    layers = [
+        f"layer{number} -1 {random.choice((0, 500, 10**9))} {random.choice(('ALLGATHER', 'NONE', 'ALLTOALL_EP'))} 4096 "
+        f"300 REDUCESCATTER {random.choice((0, 10, 4096))} 200 ALLREDUCE_DP_EP 8192 100"
+        for number in range(random.choice((1, 3)))
+    ]
+    groups = f"model_parallel_NPU_group: {random.choice((1, 2))} ep: {random.choice((1, 2))}"
+    header = f"HYBRID_TRANSFORMER {groups} pp: 1 all_gpus: {random.choice((4, 8, 65_536))} pp_comm: 0"
+    odd = ("-1", "9" * 20, "0", "NONE", "MICRO", "pp_comm:", "ALLREDUCEALLTOALL", "1.0", "1e9", "\x00", "all_gpus: 0")
+    return _with_words([header, str(len(layers)), *layers], odd, random)
+
+
+def _with_words(lines: list[str], odd: tuple[str, ...], random: Random) -> bytes:
+    """Lines, of whose words some are odd or others'."""
+    for _ in range(random.choice((0, 0, 1, 3))):
+        line = random.randrange(len(lines))
+        words = lines[line].split()
+        words[random.randrange(len(words))] = random.choice((*odd, *" ".join(lines).split()))
+        lines[line] = " ".join(words)
+    return "\n".join(lines).encode() + b"\n"
+
+
 MAKERS = {
     "kineto": _kineto,
     "execution-trace": _execution_trace,
     "chakra": _chakra,
     "chakra-json": _chakra_json,
     "recording": _recording,
+    "goal": _goal,
+    "simai": _simai,
 }
 FORMATS = tuple(MAKERS)
 

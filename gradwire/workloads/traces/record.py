@@ -15,6 +15,7 @@ import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
@@ -119,6 +120,11 @@ def listed_numbers(text: str) -> tuple[int, ...]:
     return tuple(map(int, words))
 
 
+def is_whole(split: str) -> bool:
+    """Returns whether a recorded list is not cut short."""
+    return CUT_SHORT not in split
+
+
 def is_uneven(split: str) -> bool:
     """Returns whether a recorded list has different numbers."""
     return len(set(re.findall(r"\d+", split))) > 1
@@ -199,6 +205,22 @@ Watch = Callable[[Path, int, int], None]
 """Hears how many bytes of a file have been read, and how many there are."""
 
 
+class OtherCommunication(StrEnum):
+    """What becomes of kernels that communicate without NCCL, whose bytes no profile says."""
+
+    COMPUTES = "computes"
+    """They count as computation."""
+    LEFT_OUT = "left-out"
+    """The time in which nothing but them ran is left out."""
+
+    @property
+    def words(self) -> str:
+        """Returns what becomes of them, for messages."""
+        if self is OtherCommunication.LEFT_OUT:
+            return "left out"
+        return "they count as computation, unless with --other-communication left-out"
+
+
 @dataclass(frozen=True)
 class Reading:
     """Facts that a user gives for traces that do not contain them."""
@@ -215,6 +237,8 @@ class Reading:
     step: int | None = None
     #: Ranks of each of the groups that a name stands for, if it names different groups on different ranks.
     several_groups: dict[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    #: What becomes of kernels that communicate without NCCL.
+    other_communication: OtherCommunication = OtherCommunication.COMPUTES
 
 
 @dataclass(frozen=True)
@@ -241,6 +265,16 @@ class Call:
     parts: AllToAllParts | None = None
 
 
+@dataclass
+class UnknownGroup:
+    """A process group whose ranks a file does not say, and what its calls show of it."""
+
+    #: How many ranks there are in it, as calls say; more than one number if they do not agree.
+    sizes: set[int] = field(default_factory=set)
+    #: The place of the file's rank in it, likewise.
+    places: set[int] = field(default_factory=set)
+
+
 class RankRecord:
     """Tasks of one rank in the order in which the file has them, and what waits for what. Tasks are numbered from 0."""
 
@@ -255,6 +289,8 @@ class RankRecord:
         #: Whether these are the groups of all ranks, and not only those that this rank is in.
         self.lists_all_groups = False
         self._listed = 0
+        #: Groups that calls are for and whose ranks the file does not say, by name.
+        self.unknown_groups: dict[str, UnknownGroup] = {}
         self.calls: dict[int, Call] = {}
         self.kind, self.duration_ns, self.stream = array("q"), array("q"), array("q")
         self.waiting, self.waits_for = array("q"), array("q")
@@ -277,6 +313,11 @@ class RankRecord:
                 self.need_room(len(ranks))
                 self._listed += len(ranks)
                 self.groups[name] = ranks
+
+    def miss_group(self, name: str, item: str, what: str) -> UnknownGroup:
+        """Refuses a call for a group whose ranks are not known. Returns what calls have shown of it, to add to it."""
+        self.findings.refuse(self.file, item, f"{what}; give them with --groups")
+        return self.unknown_groups.setdefault(name, UnknownGroup())
 
     def learn_given(self, reading: Reading) -> None:
         """Takes in the groups that a user gives.

@@ -9,10 +9,11 @@ communication as recorded.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +23,18 @@ from gradwire.files import replacing
 from gradwire.reading_budget import reading_budget
 from gradwire.workloads.traces.assembly import Assembly
 from gradwire.workloads.traces.filling import fill_missing
-from gradwire.workloads.traces.formats import chakra, chakra_json, execution_trace, kineto_profile, recording
+from gradwire.workloads.traces.formats import (
+    chakra,
+    chakra_json,
+    execution_trace,
+    goal,
+    kineto_profile,
+    recording,
+    simai,
+)
 from gradwire.workloads.traces.formats.json_items import beginning
+from gradwire.workloads.traces.group_files import is_group_file, read_groups, split_names
+from gradwire.workloads.traces.missing_groups import groups_shown
 from gradwire.workloads.traces.record import (
     MOST_RANKS,
     Findings,
@@ -124,14 +135,15 @@ OF_NAME = re.compile(r"(?:^|[._-])(?:rank|npu|gpu|host|device|r)?[._-]?(\d{1,9})
 
 @dataclass(frozen=True)
 class Format:
-    """A format of traces: how a file's beginning shows that it is one, and what reads the file of one rank."""
+    """A format of traces: how a file's beginning shows that it is one, and what reads a file."""
 
     name: str
     recognises: Callable[[bytes], bool]
-    read: Callable[[Path, Reading, Watch], RankRecord]
+    #: It may also read the file of several ranks, or of all.
+    read: Callable[[Path, Reading, Watch], RankRecord | list[RankRecord]]
 
 
-MODULES = (recording, execution_trace, kineto_profile, chakra_json, chakra)
+MODULES = (recording, goal, simai, execution_trace, kineto_profile, chakra_json, chakra)
 FORMATS = tuple(Format(module.NAME, module.recognises, module.read) for module in MODULES)
 
 
@@ -141,7 +153,7 @@ class TraceFile:
 
     file: str
     format: str
-    #: The rank that the file names; None if it names none.
+    #: The rank that the file names; None if it names none, or several.
     rank: int | None
     calls: int
 
@@ -186,20 +198,81 @@ def import_traces(paths: Sequence[Path], name: str, reading: Reading, watch: Wat
     Raises InputFault for a file that cannot be read, with its name and the place.
     """
     with reading_budget(f"the {len(paths)} traces" if len(paths) > 1 else paths[0], 0):
-        records = []
-        for path in paths:
-            try:
-                with reading_budget(path):
-                    records.append(_format_of(path).read(path, reading, watch))
-            except InputFault as fault:
-                raise InputFault(cut_short(str(fault))) from fault
-            watch(path, 1, 1)
         findings = Findings()
+        formats = [(path, _format_of(path)) for path in paths]
+        reading = _with_group_files([path for path, known in formats if known is None], reading, findings)
+        records = []
+        for path, known in formats:
+            records += [] if known is None else _records_of(path, known, reading, watch)
+        if not records:
+            raise InputFault(f"{paths[0]}: has the ranks of process groups: give the traces as well")
+        if any(record.unknown_groups for record in records):
+            known_formats = {path: known for path, known in formats if known is not None}
+            records = _with_groups_shown(records, known_formats, reading, watch, findings)
         workload = assemble(name, records, reading, findings)
-        sources = tuple(
-            TraceFile(record.file, record.format_name, record.rank, len(record.calls)) for record in records
+        return Imported(
+            _sources(records), findings.all, workload, None if workload is None else summary_of(workload, records)
         )
-        return Imported(sources, findings.all, workload, None if workload is None else summary_of(workload, records))
+
+
+def _sources(records: Sequence[RankRecord]) -> tuple[TraceFile, ...]:
+    """The files that were read; one that has several ranks is of none of them."""
+    sources: list[TraceFile] = []
+    for _, of_file in itertools.groupby(records, key=lambda record: record.path):
+        first, *others = of_file
+        calls = sum(len(record.calls) for record in (first, *others))
+        sources.append(TraceFile(first.file, first.format_name, None if others else first.rank, calls))
+    return tuple(sources)
+
+
+def _records_of(path: Path, known: Format, reading: Reading, watch: Watch) -> list[RankRecord]:
+    """The records of a file. Raises InputFault."""
+    try:
+        with reading_budget(path):
+            read = known.read(path, reading, watch)
+    except InputFault as fault:
+        raise InputFault(cut_short(str(fault))) from fault
+    watch(path, 1, 1)
+    return [read] if isinstance(read, RankRecord) else read
+
+
+def _with_group_files(paths: Sequence[Path], reading: Reading, findings: Findings) -> Reading:
+    """The reading with the process groups of files that came with the traces; --groups goes before them.
+
+    Raises InputFault for more than one such file.
+    """
+    if not paths:
+        return reading
+    if len(paths) > 1:
+        raise InputFault(f"{paths[1]}: has the ranks of process groups, as {paths[0]} has: give one of them")
+    groups = read_groups(paths[0], str(paths[0]))
+    given = {*reading.groups, *reading.several_groups}
+    one, several = split_names({name: lists for name, lists in groups.items() if name not in given})
+    findings.note(str(paths[0]), "", "came with the traces: the ranks of process groups are taken from it", len(groups))
+    return replace(reading, groups={**one, **reading.groups}, several_groups={**several, **reading.several_groups})
+
+
+def _with_groups_shown(
+    records: Sequence[RankRecord],
+    known: Mapping[Path, Format],
+    reading: Reading,
+    watch: Watch,
+    findings: Findings,
+) -> list[RankRecord]:
+    """The records, those of files anew that do not say the ranks of a group which all files together show."""
+    by_rank = _records_by_rank(records, Findings())
+    shown = {by_rank[rank].path: groups for rank, groups in groups_shown(by_rank, reading.ranks).items()}
+    whole = []
+    for record in records:
+        groups = shown.get(record.path)
+        if groups is not None:
+            what = "ranks of process groups that the file does not say: taken from what all files together show"
+            findings.note(record.file, "", what, len(groups))
+            again = replace(reading, groups={**groups, **reading.groups})
+            whole += _records_of(record.path, known[record.path], again, watch)
+        else:
+            whole.append(record)
+    return whole
 
 
 def assemble(name: str, records: Sequence[RankRecord], reading: Reading, findings: Findings) -> Workload | None:
@@ -228,7 +301,7 @@ def _records_by_rank(records: Sequence[RankRecord], findings: Findings) -> dict[
     for record in records:
         rank = record.rank
         if rank is None:
-            number = OF_NAME.search(re.sub(r"\.(json|et|gz)\b.*", "", record.path.name))
+            number = OF_NAME.search(re.sub(r"\.(json|et|eg|gz)\b.*", "", record.path.name))
             if number is None and len(records) > 1:
                 findings.refuse(
                     record.file,
@@ -279,14 +352,16 @@ def _world(by_rank: dict[int, RankRecord], reading: Reading, findings: Findings)
     return world
 
 
-def _format_of(path: Path) -> Format:
-    """Raises InputFault for a file of none of the formats."""
+def _format_of(path: Path) -> Format | None:
+    """The format of a file; None for one of process groups. Raises InputFault for a file of none of the formats."""
     start = beginning(path, BEGINNING_BYTES)
     if not start:
         raise InputFault(f"{path}: is empty")
     for known in FORMATS:
         if known.recognises(start):
             return known
+    if is_group_file(start):
+        return None
     if _is_archive(start):
         raise InputFault(f"{path}: is an archive of files: unpack it, and give the traces in it")
     raise InputFault(f"{path}: is none of: {', '.join(known.name for known in FORMATS)}")

@@ -274,9 +274,7 @@ class _ChakraReader:
         group = said.get("pg_name", said.get("comm_group", ""))
         name = "" if group is None else str(group)
         if name and name not in record.groups:
-            record.findings.refuse(
-                record.file, item, f"the process group '{name}' is not known: give its ranks with --groups"
-            )
+            record.miss_group(name, item, f"the process group '{name}' is not known: its ranks are not said")
             return None
         if said.get("involved_dim") is not None and not all(getattr(said["involved_dim"], "values", [False])):
             record.findings.refuse(

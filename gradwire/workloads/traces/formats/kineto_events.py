@@ -6,6 +6,7 @@ Kineto writes Chrome's Trace Event Format: https://github.com/pytorch/kineto, li
 from __future__ import annotations
 
 import math
+import re
 from array import array
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,26 +17,35 @@ import numpy as np
 
 from gradwire.faults import InputFault
 from gradwire.workloads.traces.formats.json_items import JsonItems
+from gradwire.workloads.traces.formats.kineto_kernels import NCCL, library_of
+from gradwire.workloads.traces.formats.kineto_launches import Launches, launched
 from gradwire.workloads.traces.formats.pytorch_calls import CallArguments
 from gradwire.workloads.traces.record import Watch
-from gradwire.workloads.traces.workload import Int64
 
 GPU_WORK = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 LAUNCHES = frozenset({"cuda_runtime", "cuda_driver", "hip_runtime"})
 STREAM_WAITS = frozenset({"cudaStreamWaitEvent", "hipStreamWaitEvent"})
 PARAM_COMMS = "record_param_comms"
 STEP = "ProfilerStep#"
+IN_NAME = re.compile(r"[0-9]{1,18}")
+"""A step's number, which fits into 64 bits."""
 LATEST_US = 9e15
 """The latest time, in microseconds: in nanoseconds it still fits in 64 bits."""
 
 Number = int | float
 
 
-class WorkArguments(msgspec.Struct):
-    """The arguments of a kernel, a copy, or a call of the runtime."""
+class LaunchArguments(msgspec.Struct):
+    """The arguments of a call of the runtime."""
 
-    stream: int | None = None
     correlation: int | None = None
+
+
+class WorkArguments(LaunchArguments):
+    """The arguments of a kernel or a copy."""
+
+    #: A number, or the text of a pointer as profiles of ROCm have it for calls of its runtime.
+    stream: int | str | None = None
 
 
 class Event(msgspec.Struct):
@@ -83,19 +93,28 @@ class TimedRows:
     end_ns: Any = field(default_factory=lambda: array("q"))
     correlation: Any = field(default_factory=lambda: array("q"))
     stream: Any = field(default_factory=lambda: array("q"))
+    #: Number of the library that communicates (kineto_kernels.py), or -1.
+    library: Any = field(default_factory=lambda: array("q"))
+    #: When the host launched each, once that is known.
+    launched_ns: Any = field(default_factory=lambda: array("q"))
 
-    def add(self, begin_ns: int, end_ns: int, correlation: int, stream: int) -> None:
+    def add(self, begin_ns: int, end_ns: int, correlation: int, stream: int, library: int = -1) -> None:
         """Adds a row."""
         self.begin_ns.append(begin_ns)
         self.end_ns.append(end_ns)
         self.correlation.append(correlation)
         self.stream.append(stream)
+        self.library.append(library)
 
     def frozen(self) -> TimedRows:
         """Returns these rows as arrays."""
-        return TimedRows(
-            *(np.array(column, np.int64) for column in (self.begin_ns, self.end_ns, self.correlation, self.stream))
-        )
+        columns = (self.begin_ns, self.end_ns, self.correlation, self.stream, self.library)
+        return TimedRows(*(np.array(column, np.int64) for column in columns))
+
+    def chosen(self, rows: Any) -> TimedRows:
+        """Returns some of these rows, which are arrays; rows: a mask, or their numbers."""
+        columns = (self.begin_ns, self.end_ns, self.correlation, self.stream, self.library, self.launched_ns)
+        return TimedRows(*(column[rows] for column in columns))
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -108,21 +127,28 @@ class KinetoEvents:
 
     #: In the order of their beginning.
     calls: list[HostCall]
-    #: Kernels, copies and fills of the GPU that compute; `correlation` names the call of the runtime that launched
-    #: each.
+    #: Kernels, copies and fills of the GPU that the host launched in the profile and that are not of NCCL.
     work: TimedRows
-    #: Kernels of NCCL (or RCCL).
+    #: Kernels of NCCL (or RCCL) that it launched in the profile.
     nccl: TimedRows
-    #: Name of the first of those.
-    nccl_name: str
-    #: When the runtime was called, sorted by `launch_id`.
-    launch_id: Int64
-    launch_ns: Int64
+    #: What it had launched before the profile began.
+    before: TimedRows
+    #: Rows of `work` and `nccl` whose launch is not recorded.
+    unrecorded: int
+    #: Name of the first kernel of each library, by its number.
+    names: dict[int, str]
     #: Beginnings of cudaStreamWaitEvent calls, with the thread of each.
     stream_waits: list[tuple[int, int | str]]
     #: Begin and end of each profiled step by its number.
     steps: dict[int, tuple[int, int]]
+    #: Steps that are in the file twice, at different times.
+    doubled_steps: set[int]
     head: KinetoHead
+
+    @property
+    def nccl_name(self) -> str:
+        """The name of the first kernel of NCCL."""
+        return self.names.get(NCCL, "")
 
 
 class _Sorter:
@@ -132,11 +158,14 @@ class _Sorter:
         self._path = path
         self._call_arguments = msgspec.json.Decoder(CallArguments)
         self._work_arguments = msgspec.json.Decoder(WorkArguments)
+        self._launch_arguments = msgspec.json.Decoder(LaunchArguments)
+        self._stream_numbers: dict[str, int] = {}
         self.calls: list[HostCall] = []
-        self.work, self.nccl, self.launches = TimedRows(), TimedRows(), TimedRows()
-        self.nccl_name = ""
+        self.gpu, self.launches = TimedRows(), TimedRows()
+        self.names: dict[int, str] = {}
         self.stream_waits: list[tuple[int, int | str]] = []
         self.steps: dict[int, tuple[int, int]] = {}
+        self.doubled_steps: set[int] = set()
 
     def take(self, number: int, event: Event) -> None:
         """Takes an event in, if it matters."""
@@ -146,14 +175,14 @@ class _Sorter:
         if category in GPU_WORK:
             begin_ns, end_ns = self._times_ns(number, event)
             arguments = self._arguments(number, event, self._work_arguments)
-            is_nccl = "nccl" in name[:64].lower() or "rccl" in name[:64].lower()
-            if is_nccl and not self.nccl_name:
-                self.nccl_name = name
-            columns = self.nccl if is_nccl else self.work
-            columns.add(begin_ns, end_ns, _or_none(arguments.correlation), _or_none(arguments.stream))
+            library = library_of(name)
+            if library >= 0:
+                self.names.setdefault(library, name)
+            stream = self._stream_number(arguments.stream)
+            self.gpu.add(begin_ns, end_ns, _or_none(arguments.correlation), stream, library)
         elif category in LAUNCHES:
             begin_ns, end_ns = self._times_ns(number, event)
-            arguments = self._arguments(number, event, self._work_arguments)
+            arguments = self._arguments(number, event, self._launch_arguments)
             if arguments.correlation is not None:
                 self.launches.add(begin_ns, end_ns, arguments.correlation, 0)
             if name in STREAM_WAITS:
@@ -162,8 +191,16 @@ class _Sorter:
             begin_ns, end_ns = self._times_ns(number, event)
             read = self._arguments(number, event, self._call_arguments)
             self.calls.append(HostCall(number, event.tid, begin_ns, end_ns, read))
-        elif category == "user_annotation" and name.startswith(STEP) and name[len(STEP) :].isdecimal():
-            self.steps[int(name[len(STEP) :])] = self._times_ns(number, event)
+        elif category == "user_annotation" and name.startswith(STEP) and IN_NAME.fullmatch(name, len(STEP)):
+            step, times_ns = int(name[len(STEP) :]), self._times_ns(number, event)
+            if self.steps.setdefault(step, times_ns) != times_ns:
+                self.doubled_steps.add(step)
+
+    def _stream_number(self, stream: int | str | None) -> int:
+        """The number of a stream; those that have a text for a name get numbers below -1."""
+        if isinstance(stream, str):
+            return self._stream_numbers.setdefault(stream, -2 - len(self._stream_numbers))
+        return _or_none(stream)
 
     def _times_ns(self, number: int, event: Event) -> tuple[int, int]:
         """Begin and end. Raises InputFault for times that cannot be."""
@@ -199,16 +236,21 @@ def read_events(path: Path, watch: Watch) -> KinetoEvents:
             sorter.take(number, event)
     except OverflowError as error:
         raise InputFault(f"{path}: a number of an event does not fit in 64 bits") from error
-    launches = sorter.launches.frozen()
-    by_id = np.argsort(launches.correlation, kind="stable")
+    calls = sorter.launches.frozen()
+    by_id = np.lexsort((calls.begin_ns, calls.correlation))
+    gpu = sorter.gpu.frozen()
+    found = launched(gpu, Launches(calls.correlation[by_id], calls.begin_ns[by_id]))
+    gpu.launched_ns = found.at_ns
+    of_nccl = gpu.library == NCCL
     return KinetoEvents(
         calls=sorted(sorter.calls, key=lambda call: (call.begin_ns, -call.end_ns)),
-        work=sorter.work.frozen(),
-        nccl=sorter.nccl.frozen(),
-        nccl_name=sorter.nccl_name,
-        launch_id=launches.correlation[by_id],
-        launch_ns=launches.begin_ns[by_id],
+        work=gpu.chosen(~found.before & ~of_nccl),
+        nccl=gpu.chosen(~found.before & of_nccl),
+        before=gpu.chosen(found.before),
+        unrecorded=int(found.unrecorded.sum()),
+        names=sorter.names,
         stream_waits=sorted(sorter.stream_waits, key=lambda wait: wait[0]),
         steps=sorter.steps,
+        doubled_steps=sorter.doubled_steps,
         head=items.head(),
     )

@@ -16,6 +16,7 @@ from gradwire.workloads.traces.record import (
     Call,
     RankRecord,
     is_uneven,
+    is_whole,
     listed_numbers,
     part_sizes,
 )
@@ -148,10 +149,9 @@ def _parts(
     arguments: CallArguments, size_bytes: int, width: int, members: int, item: str, record: RankRecord
 ) -> AllToAllParts | None:
     """The parts of an all-to-all whose parts differ in size; None where the file does not say them."""
-    sizes = size_bytes, UNKNOWN if arguments.out_elements is None else arguments.out_elements * width
     try:
-        if sizes[1] < 0:
-            raise ValueError("it is not said how much the rank gets")
+        gets_bytes = _gets_bytes(arguments, size_bytes, width)
+        sizes = size_bytes, gets_bytes
         put_in, got = (
             part_sizes(split, members, size)
             for split, size in zip((arguments.in_split, arguments.out_split), sizes, strict=True)
@@ -162,6 +162,20 @@ def _parts(
     what = "parts of all-to-alls are shares of a rank's bytes, as the lists of splits have them"
     record.findings.note(record.file, "", what)
     return AllToAllParts(put_in, got)
+
+
+def _gets_bytes(arguments: CallArguments, size_bytes: int, width: int) -> int:
+    """Bytes that a rank gets in an all-to-all.
+
+    Where only the lists of splits say so, what they count is as large as in what the rank puts in; whether that fits
+    what the other ranks put in is found out later. Raises ValueError where it is not said.
+    """
+    if arguments.out_elements is not None and arguments.out_elements >= 0:
+        return arguments.out_elements * width
+    put_in, got = (sum(listed_numbers(split)) for split in (arguments.in_split, arguments.out_split))
+    if not put_in or not is_whole(arguments.in_split + arguments.out_split) or size_bytes % put_in:
+        raise ValueError("it is not said how much the rank gets")
+    return size_bytes // put_in * got
 
 
 def _peer(kind: Kind, arguments: CallArguments, ranks: tuple[int, ...]) -> int | None:
@@ -273,7 +287,12 @@ def _group_of(arguments: CallArguments, item: str, record: RankRecord) -> str | 
         why = (
             f"the list of its ranks is cut short ('{CUT_SHORT}')" if CUT_SHORT in written else "its ranks are not said"
         )
-        findings.refuse(file, item, f"the process group '{name}' is not known: {why}; give them with --groups")
+        unknown = record.miss_group(name, item, f"the process group '{name}' is not known: {why}")
+        parts = {len(listed_numbers(split)) for split in (arguments.in_split, arguments.out_split) if is_whole(split)}
+        unknown.sizes |= parts - {0} | ({size} if size is not None else set())
+        kind = kind_named(arguments.collective)
+        if arguments.member is not None and kind not in (*POINT_TO_POINT, *ROOTED):
+            unknown.places.add(arguments.member)
         return None
     if size is not None and size != len(ranks):
         findings.refuse(file, item, f"group '{name}' has {len(ranks)} ranks and calls itself {size} large")

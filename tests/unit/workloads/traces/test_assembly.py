@@ -177,8 +177,9 @@ def test_parts_of_different_sizes_are_replayed_as_recorded(tmp_path: Path, algor
     assert row.size_bytes == round(sum(map(sum, SPLITS)) * ROW_BYTES / len(SPLITS))
 
 
-def test_a_rank_whose_parts_are_alike_says_nothing_of_them(tmp_path: Path) -> None:
-    outcome = of_experts(tmp_path, **{"In split size": "[]"})
+@pytest.mark.parametrize("left_out", [{"In split size": "[]"}, {"Out msg nelems": None}])
+def test_a_rank_need_not_say_what_follows_from_the_rest(tmp_path: Path, left_out: dict[str, Any]) -> None:
+    outcome = of_experts(tmp_path, **left_out)
     assert outcome.workload is not None, words(outcome)
 
 
@@ -190,7 +191,7 @@ def test_a_rank_whose_parts_are_alike_says_nothing_of_them(tmp_path: Path) -> No
         ({"In split size": "[2, 4]"}, "2 sizes are listed for 3 ranks"),
         ({"In split size": "[2, 3, ...]"}, "is cut short"),
         ({"In split size": "[2, 3, 2]"}, "sizes that add up to 7 do not divide its 48 bytes"),
-        ({"Out msg nelems": None}, "it is not said how much the rank gets"),
+        ({"Out msg nelems": None, "In split size": "[]"}, "it is not said how much the rank gets"),
     ],
 )
 def test_parts_on_which_ranks_do_not_agree_are_refused(tmp_path: Path, said: dict[str, Any], complaint: str) -> None:

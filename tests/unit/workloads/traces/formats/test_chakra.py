@@ -83,6 +83,23 @@ def test_one_name_may_be_another_group_on_other_ranks(tmp_path: Path) -> None:
     assert finds(left_out, "rank 3", "[0, 1]")
 
 
+def test_the_file_of_groups_that_stage_writes_next_to_its_traces_is_read(tmp_path: Path) -> None:
+    nodes = [chakra_node(1, chakra.COLL, **ALL_REDUCE, pg_name="7")]
+    paths = [chakra_file(tmp_path / f"job.{rank}.et", nodes) for rank in range(4)]
+    groups = tmp_path / "groups.json"
+    groups.write_text('{"7": [[0, 2], [1, 3]]}')
+    outcome = imported(*paths, groups)
+    assert outcome.workload is not None, words(outcome)
+    assert outcome.workload.groups == ((0, 2), (1, 3))
+    assert finds(outcome, "groups.json", "process groups")
+    given = imported(*paths, groups, reading=Reading(groups={"7": (0, 1, 2, 3)}))
+    assert given.workload is not None
+    assert given.workload.groups == ((0, 1, 2, 3),)
+    for others in ([groups], [*paths, groups, groups]):
+        with pytest.raises(InputFault, match="process groups"):
+            imported(*others)
+
+
 def test_sizes_of_stage_are_elements_of_a_type_that_has_to_be_given(tmp_path: Path) -> None:
     paths = both(tmp_path, small_graph(), schema="symbolic_tensor_network")
     assert "--element-bytes" in imported(*paths).refusals[0].what

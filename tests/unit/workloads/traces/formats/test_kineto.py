@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.workloads.traces.record import Reading
+from gradwire.workloads.traces.formats.kineto_kernels import NCCL, library_of
+from gradwire.workloads.traces.record import OtherCommunication, Reading
+from gradwire.workloads.traces.trace_import import Imported
 from gradwire.workloads.traces.workload import Kind, Workload
 from tests.shared.parts import tells
-from tests.unit.workloads.traces.small_traces import AUTOGRAD, KinetoFile, ddp_step, finds, imported, words
+from tests.unit.workloads.traces.small_traces import AUTOGRAD, COMPUTE, KinetoFile, ddp_step, finds, imported, words
 
 
 def chain(workload: Workload, rank: int = 0) -> list[tuple[str, int, list[int]]]:
@@ -97,7 +99,7 @@ def test_a_list_of_ranks_that_is_cut_short_is_completed_by_stride_and_size(tmp_p
         ({"Process Group Ranks": "[0, 1, 2]"}, "group '0' has the ranks [0, 1, 2] here and [0, 1] elsewhere"),
         ({"Process Group Name": "tp", "Process Group Ranks": "[0, 5, ...]", "Group size": 4}, "does not go up evenly"),
         ({"Process Group "
-          "Name": "tp", "Process Group Ranks": "", "Global rank start": None}, "the process group 'tp' is not known"),
+          "Name": "tp", "Process Group Ranks": "", "Global rank start": None, "Group size": None}, "the process group 'tp' is not known"),
         ({"Collective name": "_allgather_base", "Out msg nelems": 31}, "which do not fit"),
         ({"Collective name": "all_to_allv", "In split size": "[3, 7]"}, "parts of different sizes"),
         ({"Collective name": "send"}, "does not say with which rank"),
@@ -167,9 +169,107 @@ def test_how_far_the_gpu_is_behind_the_host_is_no_computation(tmp_path: Path) ->
         assert outcome.workload is not None, words(outcome)
         tasks = outcome.workload.tasks
         own_us = tasks.duration_ns[(tasks.kind == Kind.COMPUTE) & (tasks.rank == 0)].sum() / 1e3
-        assert own_us == (310 if step == 0 else 300)  # what the host did before the first launch
+        assert own_us == 300
         assert outcome.summary is not None
         assert list(outcome.summary.exposed_s.values()) == [pytest.approx(100e-6)]
+
+
+def lagging(*, first: int, graph: bool = False) -> KinetoFile:
+    """Steps whose host takes 100 us and whose GPU takes 1 ms: 700 us of kernels, and 300 us of waiting for a reduction.
+
+    The profile begins at step `first` of eight, with what the GPU does then and was launched before.
+    """
+    trace = KinetoFile()
+    for step in range(8):
+        host, gpu, recorded = 100.0 * step, 1000.0 * step + 200, step >= first
+        earlier = list(trace.events)
+        if recorded:
+            trace.event("user_annotation", f"ProfilerStep#{step}", host, 100)
+            trace.event("gpu_user_annotation", f"ProfilerStep#{step}", gpu, 1000)
+        trace.kernel(host + 10, gpu, 300)
+        trace.collective("allreduce", 1000, at=host + 30, begin=gpu + 300, dur=600)
+        trace.kernel(host + 45, gpu + 300, 300)
+        trace.stream_wait(host + 60)
+        trace.kernel(host + 70, gpu + 900, 100)
+        if graph:
+            launch, optimizer = trace.events[-2:]
+            launch["name"] = "cudaGraphLaunch"
+            arguments = optimizer["args"]
+            optimizer["dur"] = 40
+            trace.event("kernel", "gemm", gpu + 940, 60, tid=COMPUTE, **arguments)
+        if not recorded:
+            new = [event for event in trace.events if event not in earlier and event["cat"] == "kernel"]
+            trace.events = earlier + [event for event in new if event["ts"] + event["dur"] > 100 * first]
+    return trace
+
+
+def own_us(outcome: Imported) -> float:
+    """Microseconds that rank 0 computes."""
+    assert outcome.workload is not None, words(outcome)
+    tasks = outcome.workload.tasks
+    return float(tasks.duration_ns[(tasks.kind == Kind.COMPUTE) & (tasks.rank == 0)].sum()) / 1e3
+
+
+@pytest.mark.parametrize("first", [0, 3, 7])
+@pytest.mark.parametrize("graph", [False, True])
+def test_equal_steps_of_a_gpu_that_is_more_than_a_step_behind_take_equal_times(
+    tmp_path: Path, first: int, graph: bool
+) -> None:
+    path = lagging(first=first, graph=graph).write(tmp_path / "a.json")
+    for step in range(first, 8):
+        outcome = imported(path, reading=Reading(step=step))
+        assert (own_us(outcome), outcome.sources[0].calls) == (700, 1)
+        assert outcome.summary is not None
+        assert list(outcome.summary.exposed_s.values()) == [pytest.approx(300e-6)]
+    if first:
+        whole = imported(path)
+        assert own_us(whole) == 700 * (8 - first)
+        assert tells(words(whole), "launched before the profile began", "of NCCL", "in all")
+
+
+def test_a_kernel_without_a_launch_was_launched_between_its_neighbours(tmp_path: Path) -> None:
+    trace = lagging(first=0)
+    trace.events = [event for event in trace.events if event["ts"] != 345.0]  # what launched a kernel of step 3
+    path = trace.write(tmp_path / "a.json")
+    assert [own_us(imported(path, reading=Reading(step=step))) for step in (2, 3, 4)] == [700, 700, 700]
+    assert finds(imported(path), "launch is not recorded")
+
+
+def test_streams_may_have_text_for_a_name(tmp_path: Path) -> None:
+    trace = lagging(first=3)
+    for event in trace.events:
+        if event["cat"] == "kernel":
+            event["args"]["stream"] = f"0x{event['args']['stream']:x}"
+        elif event["cat"] == "cuda_runtime":
+            event["args"]["stream"] = "0x0"
+    outcome = imported(trace.write(tmp_path / "a.json"), reading=Reading(step=7))
+    assert own_us(outcome) == 700
+
+
+@pytest.mark.parametrize(
+    ("kernel", "library"),
+    [
+        ("void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(x)", "symmetric memory"),
+        ("void vllm::cross_device_reduce_1stage<__half, 8>(vllm::RankData*)", "vLLM"),
+        ("void deep_ep::internode_ll::dispatch<true, 3, 10, 7168>(void*)", "DeepEP"),
+        ("nvshmemi_transfer_rma_kernel", "NVSHMEM"),
+        ("Memcpy PtoP (Device -> Device)", "copies between GPUs"),
+    ],
+)
+def test_what_communicates_without_nccl_is_said_and_can_be_left_out(tmp_path: Path, kernel: str, library: str) -> None:
+    trace = ddp_step()
+    trace.kernel(91, 800, 500, name=kernel)
+    trace.kernel(92, 1250, 100, stream=9)
+    path = trace.write(tmp_path / "a.json")
+    outcome = imported(path)
+    assert finds(outcome, library, "0.500 ms")
+    left_out = imported(path, reading=Reading(other_communication=OtherCommunication.LEFT_OUT))
+    assert own_us(outcome) - own_us(left_out) == 450  # but not while something computes
+
+
+def test_kernels_that_compute_do_not_count_as_communication() -> None:
+    names = ("void at::native::_scatter_gather_elementwise_kernel<128>(x)", "triton_red_fused_all_gather_mean_0")
+    assert [library_of(name) for name in (*names, "ncclDevKernel_AllReduce")] == [-1, -1, NCCL]
 
 
 def test_only_one_step(tmp_path: Path) -> None:
