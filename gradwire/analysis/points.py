@@ -51,6 +51,8 @@ class PointResult:
     fluid_cause: str = field(default="", kw_only=True)
     #: Mean iteration of one of several jobs on an ideal network that it has for itself; None for a point of one job.
     alone_time_s: float | None = field(default=None, kw_only=True)
+    #: Number of seeds that are pooled in it.
+    seeds: int = field(default=1, kw_only=True)
     #: Digest of the plan.
     plan_digest: str
     #: "valid", or "invalid: " and the reasons.
@@ -93,7 +95,9 @@ class PointResult:
 
 OF_JOBS = ("alone_time_s",)
 """Columns that only points with several jobs have."""
-RESULT_COLUMNS = tuple(field.name for field in fields(PointResult) if field.name not in ("parameters", *OF_JOBS))
+NO_RESULTS = ("parameters", "seeds")
+"""Fields that are no columns of results."""
+RESULT_COLUMNS = tuple(field.name for field in fields(PointResult) if field.name not in (*NO_RESULTS, *OF_JOBS))
 
 
 def result_columns(rows: Sequence[PointResult]) -> tuple[str, ...]:
@@ -227,6 +231,7 @@ def _pool_seeds(group: list[PointResult]) -> PointResult:
         fluid_time_s=sum(fluid_s) / len(group) if len(fluid_s) == len(group) else None,
         fluid_cause=", ".join(dict.fromkeys(row.fluid_cause for row in group if row.fluid_cause)),
         verdict=f"invalid: {len(invalid)} of {len(group)} seeds; {invalid[0]}" if invalid else VALID,
+        seeds=len(group),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gradwire.analysis.points import PointResult
@@ -37,6 +37,8 @@ class RunFacts:
     origin: Mapping[str, str]
     #: Hash of everything that decided the result; "" if the run did not come to its end.
     key: str
+    #: All settings of the point, texts by keys, and of one of several jobs its name; empty if they are not known.
+    point_settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -117,9 +119,15 @@ class Gate:
 
 
 def differences(first: Sequence[RunFacts], second: Sequence[RunFacts]) -> RunDifference:
-    """Pairs points with the same parameters, in the first run's order."""
-    by_parameters = {_identity(run.result.parameters): run for run in second}
-    pairs = [(run, by_parameters.pop(_identity(run.result.parameters), None)) for run in first]
+    """Pairs points, in the first run's order: those with the same settings, without settings that all points of a run
+    share, for these are what one run has in place of the other; and of the rest those with the same parameters."""
+    partners = _partners(first, second)
+    paired = {id(other) for other in partners if other is not None}
+    by_parameters = {_identity(run.result.parameters): run for run in second if id(run) not in paired}
+    pairs = [
+        (run, other or by_parameters.pop(_identity(run.result.parameters), None))
+        for run, other in zip(first, partners, strict=True)
+    ]
     return RunDifference(
         tuple(
             PointDifference(run.result.parameters, run.result, other.result, tuple(_causes(run, other)))
@@ -131,6 +139,46 @@ def differences(first: Sequence[RunFacts], second: Sequence[RunFacts]) -> RunDif
     )
 
 
+def _partners(first: Sequence[RunFacts], second: Sequence[RunFacts]) -> list[RunFacts | None]:
+    """For each point of the first run the one of the second with the same settings; None where there is none, or
+    several."""
+    varied = [
+        key for key in _setting_keys(first, second) if len(_values(first, key)) > 1 or len(_values(second, key)) > 1
+    ]
+
+    def by_settings(runs: Sequence[RunFacts]) -> dict[tuple[str, ...], list[RunFacts]]:
+        found: dict[tuple[str, ...], list[RunFacts]] = {}
+        for run in runs:
+            found.setdefault(tuple(run.point_settings.get(key, "") for key in varied), []).append(run)
+        return found
+
+    partners: dict[int, RunFacts] = {}
+    others = by_settings(second)
+    for settings, runs in by_settings(first).items():
+        matching = others.get(settings, [])
+        if len(runs) == len(matching) == 1 and runs[0].point_settings and matching[0].point_settings:
+            partners[id(runs[0])] = matching[0]
+    return [partners.get(id(run)) for run in first]
+
+
+def _setting_keys(first: Sequence[RunFacts], second: Sequence[RunFacts]) -> list[str]:
+    return list(dict.fromkeys(key for run in (*first, *second) for key in run.point_settings))
+
+
+def _values(runs: Sequence[RunFacts], key: str) -> list[str]:
+    return list(dict.fromkeys(run.point_settings.get(key, "") for run in runs))
+
+
+def apart(first: Sequence[RunFacts], second: Sequence[RunFacts]) -> list[str]:
+    """The settings that vary in either of two runs and have no value in common, with their values."""
+    found = []
+    for key in _setting_keys(first, second):
+        values = _values(first, key), _values(second, key)
+        if max(map(len, values)) > 1 and not set(values[0]) & set(values[1]):
+            found.append(f"{key}: {' and '.join(values[0])} in the first, {' and '.join(values[1])} in the second")
+    return found
+
+
 def _identity(parameters: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(parameters.items()))
 
@@ -140,9 +188,12 @@ def _causes(first: RunFacts, second: RunFacts) -> Iterator[str]:
         if first.result.iteration_time_s != second.result.iteration_time_s:
             yield "nothing that is known to decide it: runs of the same key should take the same time"
         return
+    changed = list(_changes_between("", first.point_settings, second.point_settings))
+    yield from changed
     if first.result.plan_digest != second.result.plan_digest:
         yield f"plan: {first.result.plan_digest} -> {second.result.plan_digest}"
-    yield from _changes_between("fabric", _as_text(asdict(first.fabric)), _as_text(asdict(second.fabric)))
+    if not changed:
+        yield from _changes_between("fabric", _as_text(asdict(first.fabric)), _as_text(asdict(second.fabric)))
     yield from _changes_between("", first.settings, second.settings)
     yield from _changes_between("", first.origin, second.origin)
     if _all_but_origin(first) == _all_but_origin(second) and first.key and second.key:

@@ -21,6 +21,7 @@ from gradwire.analysis.point_frames import INDEX
 from gradwire.analysis.points import PointResult, pool_seeds
 from gradwire.analysis.report.charts import Labels
 from gradwire.analysis.report.conclusion import ranked_by_setting
+from gradwire.analysis.report.finding_table import findings_frame
 from gradwire.analysis.report.panels import draw_metric
 from gradwire.analysis.report.utilisation import draw_utilisation
 from gradwire.analysis.run_frames import logged_frame, parts_frame, ports_frame, ranking_frame, segments_frame
@@ -30,8 +31,9 @@ from gradwire.api.drawing import drawing_on
 from gradwire.api.grid import grid
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.whole import ranked_rows
-from gradwire.runs.judged import ITERATION_COLUMNS, JudgedRun, iteration_rows, verdict_of
+from gradwire.runs.judged import ITERATION_COLUMNS, JudgedRun, by_job, iteration_rows, verdict_of
 from gradwire.runs.launch.place import writing
+from gradwire.runs.run_findings import findings_of_runs
 from gradwire.runs.screen import Silent
 from gradwire.runs.stored.explanation import captured_use
 from gradwire.runs.stored.run_files import fitting
@@ -117,6 +119,20 @@ class Run:
     def conclusion(self) -> str:
         """The conclusion of the run in a sentence or two, with which its report begins."""
         return self._work.conclusion(self._scenario, self._compared, self.folder)
+
+    @property
+    def findings(self) -> pd.DataFrame:
+        """What the run shows, as the conclusion tells it: one row per compared value, as in findings.csv.
+
+        Columns: `finding` ("best" value of a choice, "effect" of one of several choices, "dependence" on a condition,
+        "growth" with workers or batches, share of "computation", "single", "shared" with other jobs, "note"), `job`,
+        `setting` (everything else that varies), `value`, its measures, `ratio` with the ends of its 95 % interval over
+        seeds, `outcome`, and `sentence`. The ratio is a time over that of the best choice, or of a condition's first
+        value; of workers and batches it is of throughputs. Raises InputFault for a run of programs.
+        """
+        scenario = of_plans(self._scenario, f"{self.folder}: its runs are of programs: see `figures`")
+        found = findings_of_runs(scenario, by_job(self._compared), self.folder)
+        return findings_frame(found, self._labels)
 
     @property
     def points(self) -> pd.DataFrame:

@@ -15,10 +15,12 @@ from gradwire.runs.estimation import MODEL_NOT_RUN, RESULT_COLUMNS, PointEstimat
 OF_JOBS = " x alone: over the job's time with the network for itself."
 
 
-def estimates_table(title: str, estimates: Sequence[PointEstimate], took_s: float, last_line: str = "") -> TextTable:
-    """One row per point, and below it that none of this was run.
+def estimates_table(
+    title: str, estimates: Sequence[PointEstimate], took_s: float, last_line: str = "", conclusion: str = ""
+) -> TextTable:
+    """One row per point, and below it that none of this was run, and what it shows.
 
-    last_line: that of `free_and_assumed`.
+    last_line: that of `free_and_assumed`. conclusion: of `findings_of`, in words.
     """
     keys = _varied(estimates)
     of_jobs = any(point.alone_time_s is not None for point in estimates)
@@ -42,7 +44,7 @@ def estimates_table(title: str, estimates: Sequence[PointEstimate], took_s: floa
         foot += f" {which} did not repeat: means over many iterations are shown."
     foot += "".join(f" Not in them: {text}." for text in dict.fromkeys(point.left_out for point in estimates) if text)
     foot += _not_ranked(estimates, keys)
-    foot += f"\n{last_line}" if last_line else ""
+    foot += "".join(f"\n{line}" for line in (last_line, conclusion) if line)
     return TextTable(
         title, headers, rows, len(keys), ("",) * len(rows), foot, ("ms", "bound (s)", "bound by", "x alone")
     )
@@ -70,13 +72,19 @@ def _varied(estimates: Sequence[PointEstimate]) -> list[str]:
 
 
 def estimates_json(
-    estimates: Sequence[PointEstimate], took_s: float, warnings: Sequence[str] = (), last_line: str = ""
+    estimates: Sequence[PointEstimate],
+    took_s: float,
+    warnings: Sequence[str] = (),
+    last_line: str = "",
+    conclusion: str = "",
 ) -> dict[str, Any]:
-    """Estimates as JSON. warnings: those of `without_effect`; last_line: that of `free_and_assumed`."""
+    """Estimates as JSON. warnings: those of `without_effect`; last_line: that of `free_and_assumed`; conclusion: of
+    `findings_of`, in words."""
     return {
         "model": MODEL_NOT_RUN,
         "warnings": list(warnings),
         "free_and_assumed": last_line,
+        "conclusion": conclusion,
         "took_s": took_s,
         "points": [{**_as_told(point), "x_bound": point.x_bound, "is_ranked": point.is_ranked} for point in estimates],
     }

@@ -93,7 +93,10 @@ def _draw(file: Path, fabrics: Sequence[Fabric]) -> None:
 
 def estimate(scenario: Scenario, jobs: int | None, send_ends: str | None, out: Path | None, *, as_json: bool) -> None:
     """`gradwire estimate`."""
+    from gradwire.analysis.report.charts import Labels
+    from gradwire.analysis.report.finding_words import sentences
     from gradwire.cli.estimates import estimates_json, estimates_table, write_estimates_csv
+    from gradwire.runs.estimate_findings import findings_of
     from gradwire.runs.estimation import check_send_ends, estimate_points, without_effect
 
     check_send_ends(send_ends)
@@ -118,13 +121,14 @@ def estimate(scenario: Scenario, jobs: int | None, send_ends: str | None, out: P
         )
     took_s = time.perf_counter() - begun_s
     last_line = free_and_assumed(scenario.points)
+    conclusion = " ".join(sentences(findings_of(scenario, estimates), Labels(scenario.labels)))
     if out:
         with writing(out):
             out.parent.mkdir(parents=True, exist_ok=True)
             write_estimates_csv(out, estimates)
     if as_json:
-        print(json.dumps(estimates_json(estimates, took_s, said, last_line), indent=1))
+        print(json.dumps(estimates_json(estimates, took_s, said, last_line, conclusion), indent=1))
         return
-    terminal.show(estimates_table(scenario.title, estimates, took_s, last_line))
+    terminal.show(estimates_table(scenario.title, estimates, took_s, last_line, conclusion))
     if out:
         terminal.name_files({"rows": out})

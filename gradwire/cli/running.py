@@ -73,8 +73,10 @@ def _run(prepared: Prepared, where: Where, screen: Screen, *, as_json: bool = Fa
     with terminal.interruptible(terminal.RESUMES):
         done = carry_out(prepared, where, typed_command(sys.argv), screen, fresh=fresh)
     if as_json:
-        points = work_of_scenario(prepared.scenario).points_frame(done.runs)
-        print(json.dumps(as_json_of(points, prepared.place.folder), indent=1, ensure_ascii=False))
+        work, folder = work_of_scenario(prepared.scenario), prepared.place.folder
+        shown = as_json_of(work.points_frame(done.runs), folder)
+        conclusion = work.conclusion(prepared.scenario, done.runs, folder)
+        print(json.dumps({**shown, "conclusion": conclusion}, indent=1, ensure_ascii=False))
     else:
         terminal.show_report(done.shown, prepared.place.folder)
     if not done.valid:

@@ -23,6 +23,7 @@ from gradwire.analysis.run_difference import (
     PointDifference,
     RunDifference,
     RunFacts,
+    apart,
     claim_differences,
     differences,
 )
@@ -49,6 +50,7 @@ from gradwire.runs.stored.run_folder import (
     stored_plans,
     stored_scenario,
 )
+from gradwire.runs.stored.settings_in_words import exact_settings
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.runs.stored.symbolic_links import refuse_links
 from gradwire.runs.works import judge_folder, judge_stored, work_of_scenario
@@ -139,7 +141,10 @@ def diff(first: Path, second: Path, gates: Sequence[str], *, every: bool, as_jso
     if (one / CLAIMS_FILE).exists() != (other / CLAIMS_FILE).exists():
         raise InputFault(f"{one} and {other}: one is a reproduction and the other a run; give two of a kind")
     claims = _claims(one, other) if (one / CLAIMS_FILE).exists() else []
-    by_run = {name: differences(facts_of(a), facts_of(b)) for name, (a, b) in _runs(one, other).items()}
+    facts = {name: (facts_of(a), facts_of(b)) for name, (a, b) in _runs(one, other).items()}
+    by_run = {name: differences(*both) for name, both in facts.items()}
+    if not any(difference.points for difference in by_run.values()):
+        raise InputFault(_nothing_in_common(one, other, facts))
     failures = [line for difference_of_run in by_run.values() for line in _failures(difference_of_run, wanted)]
     if as_json:
         print(json.dumps(_as_json(by_run, claims, failures), indent=1, default=str))
@@ -152,6 +157,16 @@ def diff(first: Path, second: Path, gates: Sequence[str], *, every: bool, as_jso
             terminal.errors.print(f"[red]fails[/red]: {escape(line)}", highlight=False)
     if failures:
         raise typer.Exit(1)
+
+
+def _nothing_in_common(
+    one: Path, other: Path, facts: Mapping[str, tuple[Sequence[RunFacts], Sequence[RunFacts]]]
+) -> str:
+    """Why there is nothing to compare."""
+    if not facts:
+        return f"{one} and {other}: have no run of the same name, so there is nothing to compare"
+    found = "; ".join(line for both in facts.values() for line in apart(*both))
+    return f"{one} and {other}: have no point in common, so there is nothing to compare{f' ({found})' if found else ''}"
 
 
 def _place(path: Path) -> Path:
@@ -180,7 +195,14 @@ def facts_of(folder: Path) -> list[RunFacts]:
         judged = judge_stored(stored, point)
         completion = stored.completion()
         facts.append(
-            RunFacts(judged.result, judged.fabric, _settings(stored), origin, completion.key if completion else "")
+            RunFacts(
+                judged.result,
+                judged.fabric,
+                _settings(stored),
+                origin,
+                completion.key if completion else "",
+                exact_settings(point.section),
+            )
         )
     return facts
 

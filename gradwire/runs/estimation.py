@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -118,6 +119,10 @@ class PointEstimate:
     period: int
     #: Wall time that compiling and estimating took, on one core.
     took_s: float
+    #: Samples per second of all workers.
+    throughput_per_s: float = math.nan
+    #: Compute time over iteration time.
+    scaling_efficiency: float = math.nan
     #: Share by which the time differs if ports and switches hold half as much; 0 if send_ends were given.
     by_queues: float = 0.0
     #: Ranks that were followed: one of each class, where ranks fare alike (docs/thousands.md); 0: all.
@@ -226,6 +231,8 @@ def _estimate_jobs(point: Point, send_ends: str | None) -> list[PointEstimate]:
                 iterations=times.needed,
                 period=times.period,
                 took_s=(time.perf_counter() - begun_s) / len(plan.jobs),
+                throughput_per_s=job.samples / found.shared_s,
+                scaling_efficiency=job.compute_s / found.shared_s,
                 alone_time_s=found.alone_s,
             )
         )
@@ -251,6 +258,7 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
     half = held_rule(unsent_bytes, fabric, socket_bytes, HELD_S / 2)
     half_s = time_s if send_ends is not None else times(label, half).iteration_s
     lower: Bounds = classes.bounds() if classes else bounds(plans[label], fabric)
+    work = classes.work if classes else plans[label]
     return PointEstimate(
         parameters=point.parameters,
         plan=label,
@@ -260,6 +268,8 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
         iterations=estimates[label].needed,
         period=estimates[label].period,
         took_s=time.perf_counter() - begun_s,
+        throughput_per_s=work.samples / time_s,
+        scaling_efficiency=work.compute_s / time_s,
         by_queues=half_s / time_s - 1,
         classes=classes.classes if classes else 0,
         left_out=classes.left_out if classes else copies_late(plans[label], fabric),

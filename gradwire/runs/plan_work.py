@@ -23,7 +23,7 @@ from gradwire.inside.point_protocol import TASK_FILE, PlanFile, PointTask, write
 from gradwire.network.fabric import Fabric
 from gradwire.programs.commands import write_programs
 from gradwire.runs.agreement import compared
-from gradwire.runs.comparing.whole import estimate_whole, ranking_of
+from gradwire.runs.comparing.whole import estimate_whole
 from gradwire.runs.compiling.many_points import cores
 from gradwire.runs.expected_cost import warnings
 from gradwire.runs.judged import JudgedRun, by_job, failed_plan_run, judge_plan_run
@@ -39,10 +39,10 @@ from gradwire.runs.planned import (
 )
 from gradwire.runs.point_machine import MachineEnd
 from gradwire.runs.reporting import printed_cells, with_own_values, write_report
+from gradwire.runs.run_findings import findings_of_runs
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.stored_run import LOG_FILE, RECORD_FILE, Completion, RunSpeed, StoredRun
 from gradwire.runs.work import Work
-from gradwire.scenario.contenders import PARTIAL, is_random
 from gradwire.scenario.definitions.controller_files import controller_text
 from gradwire.scenario.loading import Point, Scenario
 from gradwire.scenario.resolution.planned_faults import planned_faults
@@ -144,9 +144,8 @@ class PlanWork(Work[Point, PlannedRun, PointResult]):
     def conclusion(self, scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> str:
         """The conclusion with which the report begins."""
         runs = by_job(runs)
-        random = [is_random(run.point.section) for run in runs]
-        ranking = ranking_of(scenario, runs, folder)
-        return str(conclusion([run.result for run in runs], Labels(scenario.labels), PARTIAL, random, ranking))
+        findings = findings_of_runs(scenario, runs, folder)
+        return str(conclusion([run.result for run in runs], findings, Labels(scenario.labels)))
 
     def points_frame(self, runs: Sequence[JudgedRun]) -> pd.DataFrame:
         """points.csv with types."""

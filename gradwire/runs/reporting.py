@@ -21,6 +21,8 @@ from gradwire.analysis.link_loads import has_choices
 from gradwire.analysis.parameters import fits
 from gradwire.analysis.point_frames import points_frame, write_frame, write_points_csv, write_points_parquet
 from gradwire.analysis.printed_cells import PrintedCell, cells_of_claims
+from gradwire.analysis.report.charts import Labels
+from gradwire.analysis.report.finding_table import findings_frame
 from gradwire.analysis.report.program_report import FIGURES_FILE
 from gradwire.analysis.report.report import Background, PointDetails, Presentation, Results, report
 from gradwire.analysis.report.run_notes import (
@@ -48,6 +50,7 @@ from gradwire.runs.free_and_assumed import free_and_assumed
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.network_notes import network_notes
 from gradwire.runs.point_machine import OUTPUT_FILE
+from gradwire.runs.run_findings import findings_of_runs
 from gradwire.runs.stored.explanation import explain
 from gradwire.runs.stored.provenance import facts, provenance
 from gradwire.runs.stored.run_files import fitting
@@ -55,11 +58,12 @@ from gradwire.runs.stored.run_folder import CLOCK_FILE, stored_clock
 from gradwire.runs.stored.settings_in_words import COST_UNITS, as_recorded, settings_of
 from gradwire.runs.stored.spines import find_loaded_lines
 from gradwire.runs.stored.stored_run import ITERATIONS_FILE, RECORD_FILE, VERDICT_FILE, Completion
-from gradwire.scenario.contenders import PARTIAL, is_random
 from gradwire.scenario.loading import Point, Scenario, origin_named, resolve, without_settings
 from gradwire.vm.machines import Clock
 
 SEED = "run.seed"
+FINDINGS_FILE = "findings.csv"
+"""File of a run folder with what the run shows, comparison by comparison."""
 LINKED_FILES = (VERDICT_FILE, ITERATIONS_FILE, RECORD_FILE, OUTPUT_FILE)
 """Files of a point that people read."""
 
@@ -117,7 +121,7 @@ def _without_defaults(cell: PrintedCell) -> dict[str, Any]:
 
 
 def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path, out: Path | None = None) -> list[Part]:
-    """Writes points.csv, points.parquet if pyarrow is there, and the report of a run folder into it, or into `out`.
+    """Writes points.csv, points.parquet if pyarrow is there, findings.csv, and the report of a run folder into it, or into `out`.
 
     Returns what a terminal shows. runs: as `compared` gives them, or else without a comparison with an ideal network.
     """
@@ -134,8 +138,9 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path, ou
         rows,
         [run.verdict for run in runs],
         [_details(run, out) for run in runs],
-        [is_random(run.point.section) for run in runs],
     )
+    findings = findings_of_runs(scenario, runs, folder)
+    write_frame(out / FINDINGS_FILE, findings_frame(findings, Labels(scenario.labels)))
     presentation = Presentation(
         scenario.title,
         printed_cells(scenario),
@@ -158,7 +163,7 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path, ou
             *_last_line(points),
         ],
         ranking=ranking_of(scenario, runs, folder),
-        partial=PARTIAL,
+        findings=findings,
     )
     return report(out, results, presentation, _background(scenario, runs, folder))
 

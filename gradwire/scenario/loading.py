@@ -150,6 +150,8 @@ class Scenario(Generic[P_co]):
     unset_document: dict[str, Any] | None = field(default=None, compare=False, repr=False)
     metric: str = ""
     over: str = ""
+    #: The swept keys, by the names of points' parameters.
+    keys: Mapping[str, str] = field(default_factory=dict)
 
 
 def without_settings(scenario: Scenario) -> Scenario:
@@ -310,6 +312,7 @@ def _resolved(
     about = expansion.about
     if lines or about is None:
         raise InputFault("\n".join([f"{origin}: {line}" for line in dict.fromkeys(lines)]))
+    keys = {name: key for _, swept in sections for key, name in parameter_names(list(swept)).items()}
     used = ((_with_what_it_uses(section), swept) for section, swept in sections)
     points = distinct_points(Point(_parameters(section, swept), section, origin) for section, swept in used)
     if about.chart == "ranking":
@@ -326,6 +329,7 @@ def _resolved(
         about.left_out,
         tuple(about.printed_claims),
         tuple(about.notes),
+        keys=keys,
     )
 
 

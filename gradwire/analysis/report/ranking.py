@@ -1,24 +1,17 @@
-"""Strategies ranked by iteration time, and the sentences that follow from the ranking."""
+"""Strategies ranked by iteration time."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gradwire.analysis.agreement.causes import Cause
+from gradwire.analysis.findings.observations import telling_options
 from gradwire.analysis.points import INVALID, PointResult, pool_seeds
 from gradwire.analysis.report.tables import ABSENT, STATE_TONE, spread_beside
 from gradwire.analysis.report.text_table import TextTable
-from gradwire.analysis.statistics import LEVEL_MARGIN, MOST_SEEDS, Contrast, Sample, TimeComparison, contrast
+from gradwire.analysis.statistics import LEVEL_MARGIN, Contrast, Sample, TimeComparison, contrast
 
 BASELINE = "vanilla"
-MOST_NAMED = 4
-"""Number of strategies that are named one by one in the answer."""
-BETWEEN_OPTIONS = re.compile(r", (?=\w+=)")
-"""Separator of two options in the text of a point's options."""
-COMPUTE_BOUND = 0.95
-"""Computation's share of an iteration from which on the network is no longer the limit."""
 
 
 @dataclass(frozen=True)
@@ -98,87 +91,6 @@ class Ranking:
         assert self.best is not None
         return contrast(entry.sample, self.best.sample)
 
-    def sentence(self, write: Callable[[str], str] = str) -> str:
-        """The answer, and whether the network still is the limit. write: a name's label."""
-        return "; ".join(filter(None, self.parts(write)))
-
-    def parts(self, write: Callable[[str], str] = str) -> tuple[str, str]:
-        """Sentences of the conclusion: the fastest strategy with its lead; and the resource that limits it, with the
-        comparisons that too few seeds leave open."""
-        best = self.best
-        if best is None or self.baseline is None:
-            return "no run was valid, so there is no answer", ""
-        name = write(best.name)
-        text = f"on this network {name} is fastest"
-        level = [write(entry.name) for entry in self._others(TimeComparison.LEVEL)]
-        text += f", level with {_list_names(level)} (within {LEVEL_MARGIN:.0%})" if level else ""
-        text += f": {best.time_s:#.4g} s per iteration"
-        if best is not self.baseline:
-            text += f", {self.speedup(best):.2f}x {write(self.baseline.name)}{self.speedup_interval()}"
-        return text, f"{limit(best.row, name)}{self._doubt(write)}"
-
-    @property
-    def not_compared(self) -> list[str]:
-        """The valid strategies that no other is compared with, for they do not send all gradients of every step."""
-        return [entry.name for entry in self.valid if entry.partial]
-
-    def speedup_interval(self) -> str:
-        """The 95 % interval of the best's speed-up over the baseline, in brackets;
-        "" if it is exact, or not known from one seed."""
-        assert self.baseline is not None
-        interval = self.against_best(self.baseline).interval
-        return "" if interval is None or interval[0] == interval[1] else f" ({interval[0]:.2f} to {interval[1]:.2f})"
-
-    def _others(self, outcome: TimeComparison) -> list[Entry]:
-        """The entries with this outcome against the best, without those that send less than all."""
-        return [
-            entry
-            for entry in self.valid
-            if entry is not self.best and not entry.partial and self.against_best(entry).outcome is outcome
-        ]
-
-    def _doubt(self, write: Callable[[str], str]) -> str:
-        """Words for comparisons that too few seeds leave open, with the number of seeds that would probably do; "" if
-        there are none."""
-        unclear = self._others(TimeComparison.UNCLEAR)
-        if not unclear:
-            return ""
-        text = f"; too few seeds to tell whether {_list_names([write(entry.name) for entry in unclear])}"
-        text += " are slower" if len(unclear) > 1 else " is slower"
-        return f"{text}: {seeds_wanted([self.against_best(entry) for entry in unclear])}"
-
-
-def limit(row: PointResult, name: str) -> str:
-    """Words for the limit of a valid point's iteration: computation, or the network and by how much. name: whose bound
-    it is."""
-    share = row.scaling_efficiency
-    if share >= COMPUTE_BOUND:
-        return f"the network is no longer the limit: computation takes {share:.0%} of the iteration"
-    if by_windows(row):
-        return (
-            f"sockets' windows are the limit, and not the network (transport.buffer): computation takes {share:.0%} of "
-            "the iteration"
-        )
-    over = row.iteration_time_s / row.lower_bound_s
-    return (
-        f"the network is the limit: computation takes {share:.0%} of the iteration, which is {over:.2f} times "
-        f"{name}'s own bound ({row.lower_bound_kind})"
-    )
-
-
-def by_windows(row: PointResult) -> bool:
-    """Returns whether a point's iterations waited for sockets' windows, and not for links."""
-    return Cause.WINDOWS in row.fluid_cause
-
-
-def seeds_wanted(contrasts: Sequence[Contrast]) -> str:
-    """Words for the number of seeds that would probably make these unclear outcomes clear."""
-    if any(difference.half is None for difference in contrasts):
-        return "one seed shows no spread, so run at least three"
-    if any(difference.seeds_needed is None for difference in contrasts):
-        return f"more than {MOST_SEEDS:,} would be needed"
-    return f"about {max(difference.seeds_needed or 0 for difference in contrasts)} would do"
-
 
 def rank(
     rows: Sequence[PointResult],
@@ -208,7 +120,13 @@ def rank(
     strategies = [row.parameters.get("strategy", "") for row in pooled]
     alone = len(set(strategies)) == 1  # which is compared with itself, whatever it sends
     entries = []
-    for row, strategy, options in zip(pooled, strategies, _telling_options(pooled, strategies), strict=True):
+    texts = [row.parameters.get("options", "") for row in pooled]
+    telling = telling_options(texts, strategies)
+    shown = [
+        text if strategies.count(strategy) == 1 else told
+        for text, told, strategy in zip(texts, telling, strategies, strict=True)
+    ]
+    for row, strategy, options in zip(pooled, strategies, shown, strict=True):
         name = strategy
         if strategies.count(strategy) > 1 and options:
             # Where there is but one strategy, options say it all.
@@ -249,22 +167,6 @@ def _divided(row: PointResult, by: int) -> PointResult:
     )
 
 
-def _telling_options(rows: Sequence[PointResult], strategies: Sequence[str]) -> list[str]:
-    """Options of each row; if a strategy has several rows, only those in which they differ."""
-    texts = [row.parameters.get("options", "") for row in rows]
-    parts = [BETWEEN_OPTIONS.split(text) if text else [] for text in texts]
-    alike = {
-        strategy: set.intersection(
-            *(set(options) for options, of in zip(parts, strategies, strict=True) if of == strategy)
-        )
-        for strategy in set(strategies)
-    }
-    return [
-        text if strategies.count(strategy) == 1 else ", ".join(part for part in options if part not in alike[strategy])
-        for text, options, strategy in zip(texts, parts, strategies, strict=True)
-    ]
-
-
 def _baseline(entries: Sequence[Entry], valid: Sequence[Entry]) -> Entry | None:
     """Entry that speed-ups are relative to: vanilla; with one strategy alone, the variant whose options are all
     defaults; or else the slowest."""
@@ -277,12 +179,6 @@ def _baseline(entries: Sequence[Entry], valid: Sequence[Entry]) -> Entry | None:
 
 def _name(row: PointResult) -> str:
     return repr(sorted((key, value) for key, value in row.parameters.items() if key != "seed"))
-
-
-def _list_names(names: Sequence[str]) -> str:
-    if len(names) > MOST_NAMED:
-        return f"{', '.join(names[: MOST_NAMED - 1])} and {len(names) - MOST_NAMED + 1} more"
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def ranking_table(ranking: Ranking) -> TextTable:

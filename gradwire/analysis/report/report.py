@@ -11,13 +11,14 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from gradwire.analysis.agreement.causes import Agreement
+from gradwire.analysis.findings.findings import Finding
 from gradwire.analysis.parameters import describe
 from gradwire.analysis.points import VALID, PointResult, parameter_names, pool_seeds
 from gradwire.analysis.printed import Comparison, compare
 from gradwire.analysis.printed_cells import PrintedCell
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.charts import DPI, Labels, chart, page_svg, save_chart, svg_text
-from gradwire.analysis.report.conclusion import Remark, conclusion, listed, remarks, trust
+from gradwire.analysis.report.conclusion import Remark, conclusion, remarks, trust
 from gradwire.analysis.report.network_drawing import network_drawing, networks_by_rate, rate_lines
 from gradwire.analysis.report.pages import (
     HtmlTable,
@@ -43,6 +44,7 @@ from gradwire.analysis.report.tables import (
     points_table,
 )
 from gradwire.analysis.report.text_table import Part, TextLine, TextTable
+from gradwire.analysis.report.value_words import listed
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.files import replace_text
 from gradwire.network.fabric import Fabric
@@ -94,8 +96,6 @@ class Results:
     verdicts: Sequence[Verdict | None]
     #: One per row, or none at all.
     details: Sequence[PointDetails] = ()
-    #: For each row, whether its seed decides its time.
-    random: Sequence[bool] = ()
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ class Presentation:
     notes: Sequence[str] = ()
     #: Ranking of the rows; it comes first and is the chart.
     ranking: Ranking | None = None
-    #: Strategies that do not send all gradients of every step.
-    partial: Sequence[str] = ()
+    #: What the run shows.
+    findings: Sequence[Finding] = ()
 
 
 def report(
@@ -137,7 +137,7 @@ def report(
     pooled = pool_seeds(rows)
     comparison = compare(pooled, shown.printed, shown.series_key)
     tables = _tables(pooled, comparison, shown)
-    concluded = conclusion(rows, write, shown.partial, results.random, ranking)
+    concluded = conclusion(rows, shown.findings, write)
     remarked = _remarks(rows, results.details, write)
     if ranking is not None:
         notes = [*reasons(ranking), *notes]

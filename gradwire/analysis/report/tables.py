@@ -97,6 +97,7 @@ def _points_foot(rows: Sequence[PointResult], comparison: Comparison) -> str:
     sentences = [
         "x bound: iteration time over its closed-form lower bound; x fluid: over its time on an ideal network."
     ]
+    sentences += _interval_over(rows)
     if any(row.alone_time_s is not None for row in rows):
         sentences.append("x alone: over the job's time on an ideal network that it has for itself.")
     if any(c.cell.metric == EFFICIENCY for c in comparison.cells):
@@ -109,6 +110,16 @@ def _points_foot(rows: Sequence[PointResult], comparison: Comparison) -> str:
     if said:
         sentences.append(f"Everywhere: {', '.join(said)}.")
     return " ".join(sentences)
+
+
+def _interval_over(rows: Sequence[PointResult]) -> list[str]:
+    """Sentence on what the intervals are over; none where no row has one."""
+    counts = sorted({row.seeds for row in rows if row.valid and row.ci95_s is not None})
+    if not counts:
+        return []
+    seeds = [f"{' or '.join(map(str, counts[counts[0] == 1 :]))} seeds"] if counts[-1] > 1 else []
+    iterations = ["the iterations of one run where there is one seed" if seeds else "the iterations of one run"]
+    return [f"± 95 %: over {', and over '.join((*seeds, *(iterations if counts[0] == 1 else ())))}."]
 
 
 def _numbers(row: PointResult) -> tuple[str, str, str, str]:

@@ -53,6 +53,11 @@ class ByClass:
         return len(self.job.members) if isinstance(self.job, ClassPlan) else self.job.ranks
 
     @property
+    def work(self) -> Plan | RingSequence:
+        """What has the samples and the computing time of an iteration."""
+        return self.job.plan if isinstance(self.job, ClassPlan) else self.job
+
+    @property
     def left_out(self) -> str:
         """Effects that all ranks have and the estimate lacks, as a sentence without its full stop; "" if there are
         none."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gradwire.analysis.quantities import plain, quantity
+from gradwire.analysis.quantities import DIGITS, plain, quantity
 from gradwire.analysis.report.pages import BY_DEFAULT, BY_SCENARIO, Setting
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK
 from gradwire.faults import InputFault
@@ -66,6 +66,18 @@ def settings_of(point: Point) -> dict[str, Setting]:
         if not key.startswith((OPTIONS, "costs.")) and key != "strategy.options":
             found[key] = Setting(_in_words(key, value), BY_SCENARIO if key in said else BY_DEFAULT)
     return {**found, **_costs(section), **_resolved(section, found)}
+
+
+def exact_settings(section: PointSection) -> dict[str, str]:
+    """A point's settings by their keys, as its section has them: two texts are equal if and only if the values are."""
+    found = {f"defined.{key}": text for key, text in section.defined.in_words().items()}
+    return found | {key: _exactly(key, value) for key, value in _flat(section.model_dump(exclude={"defined"}))}
+
+
+def _exactly(key: str, value: Any) -> str:
+    text = _in_words(key, value)
+    is_rounded = isinstance(value, float) and float(f"{value:.{DIGITS}g}") != value
+    return f"{text} ({value!r})" if is_rounded else text
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gradwire.analysis.points import VALID, PointResult
-from gradwire.analysis.run_difference import Gate, PointDifference, RunFacts, claim_differences, differences
+from gradwire.analysis.run_difference import Gate, PointDifference, RunFacts, apart, claim_differences, differences
 from gradwire.cli.stored_runs import diff
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
@@ -40,6 +40,23 @@ def test_points_are_matched_by_their_parameters() -> None:
     assert point.change() == pytest.approx(0.25)
     assert found.only_in_first == ({"strategy": "ring"},)
     assert found.only_in_second == ({"strategy": "horovod"},)
+
+
+def test_points_are_matched_by_settings_and_not_by_the_names_of_what_was_swept() -> None:
+    """One run sweeps the congestion control, and the other has one of its values for all rates."""
+
+    def point(time_s: float, rate: str, congestion: str, *swept: str) -> RunFacts:
+        facts = run(time_s, point_settings={"rate": rate, "congestion": congestion}, key=f"{time_s}")
+        return replace(facts, result=replace(facts.result, parameters=dict.fromkeys(("rate", *swept), rate)))
+
+    first = [point(1.0, "10", "cubic", "congestion"), point(2.0, "10", "dctcp", "congestion")]
+    found = differences(first, [point(2.2, "10", "dctcp"), point(3.0, "25", "dctcp")])
+    assert [(each.first.iteration_time_s, each.second.iteration_time_s) for each in found.points] == [(2.0, 2.2)]
+    assert (len(found.only_in_first), len(found.only_in_second)) == (1, 1)
+    (alone,) = differences([point(1.0, "10", "cubic")], [point(2.0, "25", "cubic")]).points
+    assert "rate: 10 -> 25" in alone.causes
+    assert not differences(first, [point(2.0, "10", "bbr")]).points
+    assert apart(first, [point(2.0, "10", "bbr")]) == ["congestion: cubic and dctcp in the first, bbr in the second"]
 
 
 @pytest.mark.parametrize(

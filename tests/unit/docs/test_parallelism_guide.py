@@ -113,5 +113,5 @@ def test_the_scenario_compares_iterations_of_as_many_samples(
     call = partial(gradwire_says, monkeypatch, capsys)
     status, out, err = call("estimate", str(tmp_path / SCENARIO))
     assert status == 0, err
-    assert re.findall(r"\b(ddp|ulysses|megatron)\b", out) == ["ddp", "ulysses", "megatron"]
+    assert re.findall(r"^ .*\b(ddp|ulysses|megatron) +\d", out, re.MULTILINE) == ["ddp", "ulysses", "megatron"]
     assert {plan.samples for plan in (compiled(bert(4)),)} == {4 * model("bert-large").batch} == {64}

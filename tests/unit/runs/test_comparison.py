@@ -308,7 +308,7 @@ def test_a_comparison_runs_reports_and_resumes(call: Any, monkeypatch: pytest.Mo
     assert (status, err) == (0, "")
     folder = tmp_path / "runs" / "compare-alexnet-3-10gbit"
     assert tells(out, "butterfly left out", "cluster.workers = 3:")
-    assert "ring is fastest" in out
+    assert "Ring is fastest" in out
     assert len(list((folder / "points").iterdir())) == 3
     for name in ("report.html", "chart.png", "chart.svg", "points.csv", "table.md"):
         assert (folder / name).stat().st_size > 0
@@ -318,6 +318,6 @@ def test_a_comparison_runs_reports_and_resumes(call: Any, monkeypatch: pytest.Mo
     assert again.count("already there") == 3
     status, reported, _ = call("report", str(folder))
     assert status == 0
-    answer = next(line for line in out.splitlines() if line.startswith("On this network"))
+    answer = next(line for line in out.splitlines() if line.startswith("Ring is fastest"))
     assert answer in again
     assert answer in reported

@@ -1,17 +1,20 @@
-"""What a run says in two sentences: for one point, several strategies, a sweep, and both."""
+"""What a run says of what was varied: choices, conditions, workers, batches, models, and jobs."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
+from gradwire.analysis.findings.axes import Role, axes_of
+from gradwire.analysis.findings.findings import BestChoice, Effects, Finding, OfJob, find
+from gradwire.analysis.findings.observations import observations
 from gradwire.analysis.points import PointResult
 from gradwire.analysis.printed import compare
-from gradwire.analysis.report import conclusion as module
 from gradwire.analysis.report.charts import Labels
-from gradwire.analysis.report.conclusion import trust, validity
+from gradwire.analysis.report.conclusion import conclusion, trust, validity
+from gradwire.analysis.report.finding_table import findings_frame
+from gradwire.analysis.report.finding_words import sentences
 from gradwire.analysis.report.ranking import rank, ranking_table
 from gradwire.analysis.report.tables import points_table
 from gradwire.analysis.verdict.checks import Check
@@ -28,112 +31,204 @@ def row(time_s: float, verdict: str = "valid", **parameters: str) -> PointResult
     )  # fmt: skip
 
 
-def conclusion(*arguments: Any, **options: Any) -> str:
-    return str(module.conclusion(*arguments, **options))
+KEYS = {
+    **{"rate": "fabric.rate", "delay": "fabric.delay", "congestion": "transport.congestion", "batch": "model.batch"},
+    **{"connections": "transport.connections", "unsent": "transport.unsent", "device": "model.device"},
+    **{"placement": "job.theirs.placement"},
+}
+PARTIAL = ("csc", "diloco")
 
 
-def concluded(*rows: PointResult, **labels: str) -> str:
-    return conclusion(rows, Labels(labels))
+def found(*rows: PointResult, random: tuple[str, ...] = ()) -> tuple[Finding, ...]:
+    drawn = [row.parameters["strategy"] in random for row in rows]
+    return find(observations(rows, PARTIAL, drawn), KEYS)
+
+
+def concluded(*rows: PointResult, random: tuple[str, ...] = (), **labels: str) -> str:
+    return str(conclusion(rows, found(*rows, random=random), Labels(labels)))
+
+
+def swept(key: str, **times_s: tuple[float, ...]) -> list[PointResult]:
+    """Strategies' times at the values of a key, which are the first names of VALUES."""
+    values = VALUES[key]
+    return [
+        row(time_s, strategy=name, **{key: value})
+        for name, times in times_s.items()
+        for value, time_s in zip(values, times, strict=False)
+    ]
+
+
+VALUES = {
+    "rate": ("10gbit", "25gbit", "40gbit", "100gbit"),
+    "delay": ("0us", "100us", "2ms"),
+    "congestion": ("cubic", "dctcp", "bbr"),
+    "connections": ("1", "2", "4", "8"),
+    "device": ("v100", "k40"),
+}
+
+
+def with_seeds(rows: list[PointResult], *factors: float) -> list[PointResult]:
+    return [
+        replace(r, iteration_time_s=r.iteration_time_s * factor, parameters={**r.parameters, "seed": str(seed)})
+        for r in rows
+        for seed, factor in enumerate(factors)
+    ]
 
 
 def test_one_point() -> None:
-    assert tells(concluded(row(1.0)), "Ring", "1.000 s", "network is", "80%", "1.11", "(bandwidth)", "point is valid")
+    assert tells(concluded(row(1.0)), "Ring", "1.000 s", "80 %", "point is valid")
 
 
-def test_several_strategies_at_one_setting_with_labels() -> None:
-    text = concluded(row(1.0), row(2.0, strategy="vanilla"), ring="Ring of NCCL", vanilla="Vanilla")
-    assert tells(text, "Ring of NCCL is", "1.000 s", "2.00x Vanilla", "All 2 points")
+def test_a_choice_has_a_best_value_whatever_it_is() -> None:
+    assert tells(
+        concluded(*swept("congestion", ring=(1.0, 0.5, 0.8))),
+        "ongestion = dctcp is fastest",
+        "0.5000 s",
+        "1.60x",
+        "bbr",
+        "2.00x",
+        "cubic",
+    )
+    names = concluded(row(1.0), row(2.0, strategy="vanilla"), ring="Ring of NCCL", vanilla="Vanilla")
+    assert tells(names, "Ring of NCCL is", "1.000 s", "2.00x as fast as Vanilla", "All 2 points")
+    assert tells(
+        concluded(*swept("connections", ring=(1.0, 0.8, 0.803, 0.801))),
+        "onnections = 2 to 8 are fastest",
+        "level",
+        "1.25x",
+    )
+
+
+def test_what_makes_no_difference_is_said() -> None:
+    assert tells(
+        concluded(*swept("congestion", ring=(1.0, 1.005))), "no difference", "congestion = cubic or dctcp", "1.000 s"
+    )
+    assert tells(concluded(*swept("rate", ring=(1.0, 1.0, 1.005))), "Rate from 10gbit to 40gbit makes no difference")
+
+
+def test_a_condition_changes_the_time_and_has_an_end() -> None:
+    falls = concluded(*swept("rate", ring=(2.0, 1.0, 0.82, 0.82)))
+    assert tells(
+        falls, "From 10gbit to 100gbit", "2.000 s to 0.8200 s", "2.44x as fast", "from 40gbit on", "40 %", "98 %"
+    )
+    rises = concluded(*swept("delay", ring=(1.0, 1.001, 2.0)))
+    assert tells(rises, "delay = 0us to 2ms", "2.00x as long", "up to delay = 100us")
+    assert tells(concluded(*swept("rate", ring=(2.0, 1.0, 1.5))), "shortest with 25gbit", "longest with 10gbit")
+    assert tells(concluded(*swept("device", ring=(1.0, 2.0))), "1.000 s with v100", "2.000 s with k40", "2.00x as long")
+    assert "fastest" not in falls + rises
+
+
+def test_where_the_best_choice_turns() -> None:
+    (best, *_) = found(
+        *swept("rate", ring=(1.2, 1.0, 0.9, 0.82), p3=(1.0, 1.1, 0.95, 0.82), vanilla=(2.0, 1.5, 1.0, 0.82))
+    )
+    assert isinstance(best, BestChoice)
+    assert [dict(standing.best.value)["strategy"] for standing in best.standings[:3]] == ["p3", "ring", "ring"]
+    text = concluded(*swept("rate", ring=(1.2, 1.0, 0.9, 0.82), p3=(1.0, 1.1, 0.95, 0.82)))
+    assert tells(
+        text,
+        "P3 is fastest at 10gbit",
+        "1.20x as fast as ring",
+        "ring at 25gbit and 40gbit",
+        "no difference at 100gbit",
+    )
+    always = concluded(*swept("rate", ring=(1.0, 0.9, 0.82), vanilla=(2.0, 1.5, 0.9)))
+    assert tells(always, "Ring is fastest at all 3 rates", "1.10x to 2.00x as fast as vanilla", "most at 10gbit")
+    assert tells(concluded(*swept("rate", ring=(1.0, 1.0), p3=(1.0, 1.0))), "trategy makes no difference at both rates")
+
+
+def test_of_several_choices_it_is_said_which_matters() -> None:
+    rows = [
+        row(time_s, strategy=name, congestion=congestion)
+        for name, times in {"ring": (1.0, 1.002), "p3": (1.5, 1.503)}.items()
+        for congestion, time_s in zip(("cubic", "dctcp"), times, strict=True)
+    ]
+    effects = next(each for each in found(*rows) if isinstance(each, Effects))
+    assert [(each.choice.names, round(each.most, 2)) for each in effects.of] == [
+        (("strategy",), 1.5),
+        (("congestion",), 1.0),
+    ]
+    assert tells(
+        concluded(*rows),
+        "Ring is fastest",
+        "Strategy changes the time by up to 1.50x",
+        "congestion makes no difference",
+    )
+
+
+def test_other_work_is_compared_by_throughput_and_share() -> None:
+    workers = [
+        replace(row(time_s, workers=n), throughput_per_s=int(n) / time_s) for n, time_s in (("2", 1.0), ("8", 1.6))
+    ]
+    assert tells(concluded(*workers), "8 workers process 2.50x as many samples per second as 2", "4.00x")
+    batches = [
+        replace(row(time_s, batch=n), throughput_per_s=int(n) / time_s) for n, time_s in (("32", 1.0), ("64", 1.2))
+    ]
+    assert tells(concluded(*batches), "Batch = 64 processes most samples per second", "1.67x", "1.000 s", "1.200 s")
+    models = concluded(row(1.0, model="a"), row(2.0, model="b"))
+    assert tells(models, "80 %", "with a", "40 % with b")
+    assert "as fast" not in models
+    assert "as long" not in models
+
+
+def test_jobs_are_not_ranked_against_each_other() -> None:
+    rows = [
+        replace(row(time_s, job=job, model=job, placement=placement), alone_time_s=1.0 if job == "ours" else 0.1)
+        for placement, times in (("packed", (1.0, 0.2)), ("spread", (1.5, 0.1)))
+        for job, time_s in zip(("ours", "theirs"), times, strict=True)
+    ]
+    ours, theirs = found(*rows)
+    assert isinstance(ours, OfJob)
+    assert isinstance(theirs, OfJob)
+    assert (ours.alone_ratios, theirs.alone_ratios) == ((1.0, 1.0), (1.0, 1.0))
+    text = concluded(*rows)
+    assert tells(
+        text,
+        "Job ours: placement = packed is fastest",
+        "1.50x",
+        "cost it nothing",
+        "Job theirs: placement = spread",
+        "2.00x",
+    )
+
+
+def test_seeds_are_averaged_over_and_a_doubt_is_one_statement() -> None:
+    alone = concluded(*with_seeds([row(1.0, strategy="vanilla")], 0.9, 1.0, 1.1))
+    assert tells(alone, "Vanilla takes 1.000 s", "3 seeds", "0.9000 s to 1.100 s")
+    close = [*with_seeds([row(1.0, strategy="vanilla")], 0.8, 1.0, 1.3), row(1.0), row(3.0, strategy="p3")]
+    text = concluded(*close, random=("vanilla",))
+    assert tells(text, "do not show which of vanilla and ring", "would", "p3 took at least")
+    assert "is fastest:" not in text
+    single = concluded(*swept("rate", vanilla=(2.0, 1.5), ring=(1.0, 0.9)), random=("vanilla",))
+    assert tells(single, "Ring took least time at both rates", "one seed", "run.seed")
+    told = concluded(*with_seeds([row(2.0, strategy="vanilla")], 0.9, 1.0, 1.1), row(1.0))
+    assert tells(told, "Ring is fastest", "2.00x (1.50 to 2.50) as fast as vanilla")
 
 
 def test_strategies_that_train_something_else_are_named_and_not_compared() -> None:
     rows = [row(1.0), row(2.0, strategy="vanilla"), row(0.5, strategy="csc"), row(0.4, strategy="diloco")]
-    text = conclusion(rows, Labels({"diloco": "DiLoCo"}), ("csc", "diloco"))
-    assert tells(text, "ring is fastest", "1.000 s", "2.00x vanilla", ". DiLoCo and csc are", "All 4 points")
-    swept = [
-        replace(each, parameters={**each.parameters, "rate": rate}) for each in rows[:3] for rate in ("1gbit", "2gbit")
-    ]
-    text = conclusion(swept, Labels({}), ("csc", "diloco"))
-    assert tells(text, "Ring is fastest", "both rates", "Csc is not compared")
-
-
-def test_a_strategy_that_is_alone_is_compared_with_itself() -> None:
-    alone = [row(0.5, strategy="diloco")]
-    assert tells(conclusion(alone, Labels({}), ("csc", "diloco")), "Diloco", "0.5000 s")
-    swept = [row(0.5, strategy="diloco", rate="1gbit"), row(0.4, strategy="diloco", rate="2gbit")]
-    assert tells(conclusion(swept, Labels({}), ("csc", "diloco")), "diloco", "0.4000 s (")
-    options = [row(0.5, strategy="csc", options="share=0.1"), row(0.6, strategy="csc", options="share=0.2")]
-    assert "share=0.1 is fastest" in conclusion(options, Labels({}), ("csc",))
-
-
-def test_two_that_train_something_else_are_not_compared_with_each_other() -> None:
-    text = conclusion([row(0.5, strategy="csc"), row(0.4, strategy="diloco")], Labels({}), ("csc", "diloco"))
-    assert tells(text, "Diloco and csc are", "not compared", "All 2 points")
-    assert "fastest" not in text
-
-
-def test_windows_are_named_and_not_the_network() -> None:
-    by_windows = replace(row(1.0, strategy="ring"), fluid_cause="windows")
-    assert tells(concluded(by_windows), "Ring", "1.000 s", "windows", "(transport.buffer)", "80%", "point is valid")
-    both = [
-        row(1.0, strategy="ring", delay="1ms"),
-        replace(row(2.0, strategy="ring", delay="2ms"), fluid_cause="windows"),
-    ]
-    by_network, by_buffer = (
-        ("; the network", "delay = 1ms", "80%"),
-        ("windows (transport.buffer)", "delay = 2ms", "40%"),
+    assert tells(
+        concluded(*rows, diloco="DiLoCo"), "Ring is fastest", "1.000 s", ". Csc and DiLoCo are not compared", "All 4"
     )
-    assert tells(concluded(*both), *by_network, *by_buffer)
-    (_, alone), (_, other) = [(each, replace(each, fluid_cause="windows")) for each in both]
-    assert tells(concluded(alone, other), "windows (transport.buffer)", "delay = 1ms", "80%", "delay = 2ms (40%)")
-    assert "; the network" not in concluded(alone, other)
-
-
-def sweep(*names_and_times: tuple[str, tuple[float, ...]]) -> list[PointResult]:
-    rates = ("10gbit", "25gbit", "40gbit")
-    return [
-        row(time_s, strategy=name, rate=rate)
-        for name, times in names_and_times
-        for rate, time_s in zip(rates, times, strict=True)
-    ]
-
-
-def test_a_sweep_of_one_strategy_has_its_ends() -> None:
-    text = concluded(*sweep(("ring", (2.0, 1.0, 0.82))))
-    by_network, by_computation = ("; the network", "10gbit (", "40%", "25gbit (80%)"), ("; computation", "40gbit (98%")
-    assert tells(text, "ring", "0.8200 s (40gbit)", "2.000 s (10gbit)", *by_network, *by_computation, "All 3 points")
-
-
-def test_many_settings_with_one_limit_are_counted_and_their_range_is_given() -> None:
-    rows = [row(time_s, strategy="ring", rate=f"{i}gbit") for i, time_s in enumerate((2.0, 1.6, 1.5, 1.2, 1.0))]
-    assert tells(concluded(*rows), "; the network", "all 5 rates", "40% to 80%")
-    other = row(0.82, strategy="ring", rate="9gbit")
-    assert tells(concluded(*rows, other), "; computation", "9gbit (98%")
-
-
-def test_a_sweep_of_several_says_who_is_fastest_where_and_by_how_much() -> None:
-    rows = sweep(("ring", (1.0, 0.9, 0.82)), ("vanilla", (2.0, 1.5, 0.9)))
-    text = concluded(*rows)
-    assert tells(text, "Ring is fastest", "all 3 rates:", "1.10x to 2.00x", "vanilla", "10gbit")
-    rows = sweep(("ring", (1.0, 0.9, 0.85)), ("p3", (1.2, 0.9, 0.82)), ("vanilla", (2.0, 1.5, 0.9)))
-    text = concluded(*rows)
-    assert tells(text, "Ring is fastest", "level", "2 of 3 rates", "p3 elsewhere", "1.06x to 2.00x", "vanilla")
-
-
-def test_intervals_and_open_questions_are_told() -> None:
-    rows = [
-        replace(r, iteration_time_s=r.iteration_time_s * factor, parameters={**r.parameters, "seed": str(seed)})
-        for r in sweep(("vanilla", (2.0, 1.5, 1.01)))
-        for seed, factor in enumerate((0.9, 1.0, 1.1))
-    ]
-    text = conclusion([*rows, *sweep(("ring", (1.0, 0.9, 1.0)))], Labels({}), (), [True] * 9 + [False] * 3)
-    assert tells(text, "1.01x to 2.00x", "(1.50 to 2.50)", "vanilla", "10gbit", "; 1 comparison", "seeds")
-    single = conclusion(sweep(("vanilla", (2.0, 1.5, 1.01)), ("ring", (1.0, 0.9, 1.0))), Labels({}), (), [True] * 6)
-    assert tells(single, "; random orders", "one seed", "All 6")
+    assert "fastest" not in concluded(*rows[2:])
+    assert tells(concluded(*swept("rate", diloco=(0.5, 0.4))), "0.5000 s to 0.4000 s")
+    options = [row(0.5, strategy="csc", options="share=0.1"), row(0.6, strategy="csc", options="share=0.2")]
+    assert "Share=0.1 is fastest" in concluded(*options)
 
 
 def test_a_parameter_of_some_strategies_alone_makes_no_setting_of_its_own() -> None:
     rows = [row(1.5, strategy="p3", unsent="256KB"), row(1.0)]
-    assert tells(concluded(*rows), "ring is fastest", "1.000 s", "1.50x p3")
+    assert tells(concluded(*rows), "Ring is fastest", "1.000 s", "1.50x as fast as p3.")
+
+
+def test_parameters_that_vary_together_are_one() -> None:
+    settings = [{"rate": "10gbit", "workers": "2"}, {"rate": "25gbit", "workers": "4"}]
+    (axis,) = axes_of(settings, KEYS)
+    assert (axis.names, axis.role) == (("rate", "workers"), Role.WORKERS)
+    (table,) = axes_of(
+        [{"cluster": "workers=2, servers=1", "workers": "2"}, {"cluster": "workers=4, servers=2", "workers": "4"}], {}
+    )
+    assert (table.names, table.role) == (("cluster",), Role.WORKERS)
 
 
 @pytest.mark.parametrize("rows", [[], [row(1.0, "invalid: drops")]])
@@ -141,10 +236,23 @@ def test_without_a_result_there_is_none(rows: list[PointResult]) -> None:
     assert "no result. " in concluded(*rows)
 
 
-def test_invalid_points_are_counted_and_never_fastest() -> None:
-    text = concluded(row(0.1, "invalid: drops", strategy="p3"), row(1.0), row(2.0, strategy="vanilla"))
-    assert tells(text, "ring is fastest", "2 of 3 points")
-    assert "p3" not in text
+def test_invalid_points_are_never_fastest_and_are_missed() -> None:
+    rows = [row(0.1, "invalid: drops", strategy="p3"), row(1.0), row(2.0, strategy="vanilla")]
+    assert tells(concluded(*rows), "P3 has no result", "of the others, ring is fastest", "2 of 3 points")
+
+
+def test_windows_are_named_and_not_the_network() -> None:
+    both = [row(1.0, delay="0us"), replace(row(2.0, delay="2ms"), fluid_cause="windows")]
+    assert tells(concluded(*both), "With delay = 2ms it waits for sockets' windows", "transport.buffer")
+
+
+def test_the_table_of_findings_has_the_numbers_and_the_sentences() -> None:
+    rows = swept("rate", ring=(1.0, 0.9), p3=(1.5, 1.0))
+    frame = findings_frame(found(*rows), Labels({}))
+    best = frame[frame["finding"] == "best"]
+    assert list(best["value"]) == ["strategy=ring", "strategy=p3"] * 2
+    assert list(best["ratio"].round(3)) == [1.0, 1.5, 1.0, 1.111]
+    assert set(frame["sentence"]) == set(sentences(found(*rows), Labels({})))
 
 
 def test_what_a_report_warns_of_is_not_called_valid() -> None:
@@ -165,21 +273,15 @@ def test_what_a_report_warns_of_is_not_called_valid() -> None:
         assert table.tone == ("doubtful", "good")
 
 
-def test_a_ranking_has_its_own_sentence() -> None:
-    rows = [row(1.0), row(2.0, strategy="vanilla")]
-    ranking = rank(rows, {}, (), {})
-    assert "ring is fastest:" in conclusion(rows, Labels({}), ranking=ranking)
-
-
 def test_a_report_begins_with_the_answer_and_ends_its_summary_with_trust() -> None:
     rows = [replace(row(1.0), fluid_time_s=0.99), replace(row(2.0, strategy="kvstore"), fluid_time_s=2.0)]
-    said = module.conclusion(rows, Labels({}))
-    answer, limit = said.lines
-    assert "ring is fastest:" in answer
-    assert limit.startswith("The network is")
+    said = conclusion(rows, found(*rows), Labels({}))
+    answer, share = said.lines
+    assert "Ring is fastest:" in answer
+    assert share.startswith("Computation takes")
     verdict = Verdict(True, (Check("drops", "0", "0", True, "bytes were lost"),) * 3, "valid")
     assert tells(trust(said.validity, rows, [verdict, verdict]), "All 2 points", "all 6 checks", "1.000 to 1.010 times")
     doubtful = [rows[0], replace(rows[1], verdict="invalid: drops 3")]
     assert trust(validity(doubtful), doubtful, [verdict, verdict]) == validity(doubtful)
-    (line,) = module.conclusion([doubtful[1]], Labels({})).lines
+    (line,) = conclusion([doubtful[1]], found(doubtful[1]), Labels({})).lines
     assert "no result" in line

@@ -61,7 +61,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     report(
         folder,
         Results(rows, [None] * len(rows), details),
-        Presentation("A & B", ranking=ranking, partial=("csc",)),
+        Presentation("A & B", ranking=ranking),
         Background("About.", [("gradwire", "1")], "title = 1\n"),
         dpi=40,
     )

@@ -115,7 +115,7 @@ def test_a_notebook_runs_no_code_of_a_run_folder(say: Say) -> None:
     opened = gradwire.open("gift")
     assert opened.points["valid"].all()
     assert len(opened.iterations) == 8
-    assert "ring" in opened.conclusion
+    assert "Ring" in opened.conclusion
     opened._repr_html_()
     opened.report()
     for point in stored_plans(Path("gift")).points:
