@@ -91,8 +91,8 @@ def tell_speed(speeds: Sequence[PointSpeed]) -> str:
     rate = payload_bytes / replay_s if replay_s else 0.0
     return (
         f"speed: boot to first byte {mean_s:.1f} s (slowest {slowest_s:.1f} s); {payload_bytes / 1e9:.0f} GB of "
-        "emulated payload at "
-        f"{rate / 1e9:.2f} GB/s of one core; {sum(speed.total_s for speed in speeds):.0f} core seconds in all"
+        f"emulated payload at {rate / 1e9:.2f} GB/s; points took {sum(speed.total_s for speed in speeds):.0f} s of wall time "
+        "in all, each on one core"
     )
 
 

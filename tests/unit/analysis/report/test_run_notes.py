@@ -39,5 +39,5 @@ def test_a_division_has_its_range_and_its_largest_effect() -> None:
 
 def test_a_speed_is_that_of_all_points_together() -> None:
     said = tell_speed([PointSpeed(1.0, 2.0, 4 * 10**9, 5.0), PointSpeed(3.0, 2.0, 2 * 10**9, 6.0)])
-    assert tells(said, "2.0 s", "3.0 s", "6 GB", "1.50 GB/s", "11 core seconds")
+    assert tells(said, "2.0 s", "3.0 s", "6 GB", "1.50 GB/s", "11 s")
     assert "0.00 GB/s" in tell_speed([PointSpeed(1.0, 0.0, 10, 5.0)])
