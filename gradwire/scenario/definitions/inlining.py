@@ -77,16 +77,20 @@ def inlined(
     lines = [*reader.lines, *reader.ambiguous()]
     if any(reader.files.values()):
         found["defined"] = reader.defined
-        _add_rate(found)
+        _add_rate(found, reader.files["networks"])
     return found, list(dict.fromkeys(lines))
 
 
-def _add_rate(document: dict[str, Any]) -> None:
-    """Sets `fabric.rate`, where it is missing, to that of the fastest host, if the fabric's file has the rates of all links."""
-    fabric, defined = document.get("fabric"), document["defined"].get("networks", {})
-    if not isinstance(fabric, dict) or "rate" in fabric or fabric.get("file") not in defined:
+def _add_rate(document: dict[str, Any], networks: Container[str]) -> None:
+    """Sets `fabric.rate`, where it is missing, to that of the fastest host, if the fabric's file has the rates of all links.
+    networks: the names of those that files define."""
+    fabric = document.get("fabric")
+    if not isinstance(fabric, dict) or "rate" in fabric:
         return
-    found = validated(NetworkDefinition, defined[fabric["file"]]).fastest_of_hosts_bps
+    name = fabric.get("file")
+    if not isinstance(name, str) or name not in networks:
+        return
+    found = validated(NetworkDefinition, document["defined"]["networks"][name]).fastest_of_hosts_bps
     if found is not None:
         document["fabric"] = {**fabric, "rate": f"{max(found, LOWEST_RATE_BPS):.17g}bit"}
 

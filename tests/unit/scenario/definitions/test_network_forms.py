@@ -99,9 +99,9 @@ def test_delays_by_coordinates_where_asked(tmp_path: Path) -> None:
     assert "delay_from_coordinates = true: needs" in refusal(tmp_path, "delay_from_coordinates = true")
 
 
-def test_slow_links_have_single_frames(tmp_path: Path) -> None:
+def test_hosts_send_shorter_bursts_where_links_are_slow(tmp_path: Path) -> None:
     nx.write_graphml(zoo(), tmp_path / "zoo.graphml")
-    assert fabric_of(tmp_path, 'file = "zoo.graphml"').gso_bytes == 1514
+    assert fabric_of(tmp_path, 'file = "zoo.graphml"').gso_bytes == 16384
 
 
 def test_what_a_file_has_besides_is_said_once_per_network(tmp_path: Path) -> None:
