@@ -167,7 +167,7 @@ def _simai(_: int, random: Random) -> bytes:
         for number in range(random.choice((1, 3)))
     ]
     groups = f"model_parallel_NPU_group: {random.choice((1, 2))} ep: {random.choice((1, 2))}"
-    header = f"HYBRID_TRANSFORMER {groups} pp: 1 all_gpus: {random.choice((4, 8, 65_536))} pp_comm: 0"
+    header = f"HYBRID_TRANSFORMER {groups} pp: 1 all_gpus: {random.choice((4, 8)) if random.random() < 0.95 else 65_536} pp_comm: 0"
     odd = ("-1", "9" * 20, "0", "NONE", "MICRO", "pp_comm:", "ALLREDUCEALLTOALL", "1.0", "1e9", "\x00", "all_gpus: 0")
     return _with_words([header, str(len(layers)), *layers], odd, random)
 
