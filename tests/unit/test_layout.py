@@ -62,7 +62,7 @@ LONG_SIGNATURES = {
     "gradwire/cli/comparison_command.py": ("compare",),
     "gradwire/cli/ccl_command.py": ("ccl",),
     "gradwire/cli/map_command.py": ("draw_map",),
-    "gradwire/cli/user_work_commands.py": ("execute", "mininet", "record", "shell"),
+    "gradwire/cli/user_work_commands.py": ("execute", "import_traces", "mininet", "record", "shell"),
     # What users call and strategies in files use: options that a call names (docs/python.md, docs/labs.md, docs/adding-a-strategy.md).
     "gradwire/api/mapping.py": ("map",),
     "gradwire/api/running.py": ("compare", "run"),

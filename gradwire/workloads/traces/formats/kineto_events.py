@@ -135,6 +135,8 @@ class KinetoEvents:
     before: TimedRows
     #: Rows of `work` and `nccl` whose launch is not recorded.
     unrecorded: int
+    #: Whether any launch is recorded of what the GPU did.
+    launches_known: bool
     #: Name of the first kernel of each library, by its number.
     names: dict[int, str]
     #: Beginnings of cudaStreamWaitEvent calls, with the thread of each.
@@ -248,6 +250,7 @@ def read_events(path: Path, watch: Watch) -> KinetoEvents:
         nccl=gpu.chosen(~found.before & of_nccl),
         before=gpu.chosen(found.before),
         unrecorded=int(found.unrecorded.sum()),
+        launches_known=found.known,
         names=sorter.names,
         stream_waits=sorted(sorter.stream_waits, key=lambda wait: wait[0]),
         steps=sorter.steps,

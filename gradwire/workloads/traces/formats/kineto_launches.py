@@ -45,6 +45,8 @@ class Launched:
     before: Mask
     #: Other rows whose call is not recorded.
     unrecorded: Mask
+    #: Whether the call of any row is.
+    known: bool = True
 
 
 def launched(rows: Any, launches: Launches) -> Launched:
@@ -54,12 +56,14 @@ def launched(rows: Any, launches: Launches) -> Launched:
     """
     begin: Int64 = rows.begin_ns
     none = np.zeros(len(begin), np.bool_)
-    if not len(launches.correlation) or not len(begin):
+    if not len(begin):
         return Launched(begin, none, none)
+    if not len(launches.correlation):
+        return Launched(begin, none, none, known=False)
     at = np.minimum(np.searchsorted(launches.correlation, rows.correlation), len(launches.correlation) - 1)
     known = launches.correlation[at] == rows.correlation
     if not known.any():
-        return Launched(begin, none, none)
+        return Launched(begin, none, none, known=False)
     called = launches.at_ns[at]
     behind = launches.correlation[at] < rows.correlation
     between = np.where(behind, called, (launches.at_ns[np.maximum(at, 1) - 1] + called) // 2)

@@ -89,6 +89,9 @@ def _time_and_calls(
 ) -> tuple[tuple[int, int], list[HostCall]]:
     """The host's time to read, and the calls that begin in it. Raises InputFault for a step that is not there."""
     if reading.step is not None:
+        if not events.launches_known:
+            what = "none of its kernels has the correlation of a recorded launch, which would say which step it is of"
+            raise InputFault(f"{record.path}: --step {reading.step}: {what}")
         if reading.step in events.doubled_steps:
             what = f"ProfilerStep#{reading.step} is there twice, at different times: which of them is it?"
             raise InputFault(f"{record.path}: --step {reading.step}: {what}")
@@ -203,6 +206,9 @@ def _note_kernels(record: RankRecord, events: KinetoEvents, chain: RankChain, ot
         what = f"kernels launched before the profile began: left out, with {_busy_ms(before):.3f} ms of the GPU"
         of_nccl = int((before.library == NCCL).sum())
         note(file, "", f"{what} and {of_nccl:,} of NCCL among them" if of_nccl else what, len(before))
+    if not events.launches_known:
+        what = "no launch of a kernel is recorded: each is taken as launched when it began"
+        note(file, "", what, len(events.work) + len(events.nccl))
     if events.unrecorded:
         what = "kernels whose launch is not recorded: taken as launched between their neighbours on the stream"
         note(file, "", what, events.unrecorded)

@@ -235,6 +235,17 @@ def test_a_kernel_without_a_launch_was_launched_between_its_neighbours(tmp_path:
     assert finds(imported(path), "launch is not recorded")
 
 
+def test_kernels_that_name_no_launch_are_of_no_step(tmp_path: Path) -> None:
+    trace = ddp_step()
+    trace.event("user_annotation", "ProfilerStep#3", 0, 50)
+    for event in trace.events:
+        event["args"].pop("correlation", None)
+    path = trace.write(tmp_path / "a.json")
+    assert finds(imported(path), "no launch", "in all")
+    with pytest.raises(InputFault, match="correlation"):
+        imported(path, reading=Reading(step=3))
+
+
 def test_streams_may_have_text_for_a_name(tmp_path: Path) -> None:
     trace = lagging(first=3)
     for event in trace.events:
