@@ -51,7 +51,9 @@ def test_time_for_which_a_kernel_is_held_is_not_counted() -> None:
 def test_a_kernel_that_has_ended_is_not_told_of() -> None:
     _, places = kernel_like(24)
     clock = _Clock()
-    meter = PaceMeter(Watched(os.getpid(), places._replace(task=8)), 1.0, pytest.fail, clock)
+    told: list[Pace] = []
+    meter = PaceMeter(Watched(os.getpid(), places._replace(task=8)), 1.0, told.append, clock)
     for _ in range(10):
         clock.now_s += 0.5
         meter.look()
+    assert told == []
