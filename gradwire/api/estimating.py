@@ -36,9 +36,9 @@ def estimate(
     never), took_s, throughput_per_s, scaling_efficiency, by_queues (by how much the time depends on what queues hold;
     above 2 % do not compare it with others), and bound_ratio (estimate over bound). jobs: processes side by side; they
     are forked, which is why a notebook, which has threads, begins with one. send_ends: "departure" or "buffered" for all
-    points on a network that holds nothing, instead of what each does in its run (docs/estimate.md). `attrs["warnings"]` says what the scenario
-    asks for that estimates do not have, such as faults, which models do not fit into memory, and what else
-    `gradwire plan` warns of, such as small windows; `attrs["free_and_assumed"]` what was free and what was
+    points on a network that holds nothing, instead of what each does in its run (docs/estimate.md). `attrs["warnings"]`
+    says what the scenario asks for that estimates do not have, such as faults, which models do not fit into memory, and
+    what else `gradwire plan` warns of, such as small windows; `attrs["free_and_assumed"]` what was free and what was
     assumed. Otherwise as `gradwire.run`. Raises InputFault.
     """
     read = loaded(source_of(scenario), settings_of(set))
