@@ -16,6 +16,7 @@ from gradwire.runs.estimation import (
 from gradwire.runs.free_and_assumed import free_and_assumed
 from gradwire.runs.launch.scenario_run import loaded
 from gradwire.runs.memory_fit import memory_warnings
+from gradwire.runs.plan_warnings import by_label
 
 WORDS = ("plan", "lower_bound_kind")
 
@@ -32,12 +33,13 @@ def estimate(
 
     One row per point: its parameters, the `plan` (of several candidates, the fastest), iteration_time_s,
     lower_bound_s, lower_bound_kind, iterations and period (after how many the schedule repeated, and how often; 0:
-    never), took_s, by_queues (by how much the time depends on what queues hold; above 2 % do not compare it with
-    others), and bound_ratio (estimate over bound). jobs: processes side by side; they are forked, which is why a
-    notebook, which has threads, begins with one. send_ends: "departure" or "buffered" for all points on a network that
-    holds nothing, instead of what each does in its run (docs/estimate.md). `attrs["warnings"]` says what the scenario
-    asks for that estimates do not have, such as faults, and which models do not fit into memory;
-    `attrs["free_and_assumed"]` what was free and what was assumed. Otherwise as `gradwire.run`. Raises InputFault.
+    never), took_s, throughput_per_s, scaling_efficiency, by_queues (by how much the time depends on what queues hold;
+    above 2 % do not compare it with others), and bound_ratio (estimate over bound). jobs: processes side by side; they
+    are forked, which is why a notebook, which has threads, begins with one. send_ends: "departure" or "buffered" for all
+    points on a network that holds nothing, instead of what each does in its run (docs/estimate.md). `attrs["warnings"]`
+    says what the scenario asks for that estimates do not have, such as faults, which models do not fit into memory, and
+    what else `gradwire plan` warns of, such as small windows; `attrs["free_and_assumed"]` what was free and what was
+    assumed. Otherwise as `gradwire.run`. Raises InputFault.
     """
     read = loaded(source_of(scenario), settings_of(set))
     check_send_ends(send_ends)
@@ -49,6 +51,10 @@ def estimate(
         frame[name] = pd.Categorical(values) if name in WORDS else values
     frame["bound_ratio"] = [point.x_bound for point in estimates]
     frame.attrs["model"] = MODEL_NOT_RUN
-    frame.attrs["warnings"] = [*without_effect(read.points), *memory_warnings(read.points)]
+    frame.attrs["warnings"] = [
+        *without_effect(read.points),
+        *memory_warnings(read.points),
+        *by_label((estimate.label, estimate.warnings) for estimate in estimates),
+    ]
     frame.attrs["free_and_assumed"] = free_and_assumed(read.points)
     return frame

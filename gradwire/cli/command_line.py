@@ -25,6 +25,7 @@ from gradwire.cli import (
     user_work_commands,
 )
 from gradwire.cli.ending import status_of, unaltered
+from gradwire.cli.unknown_options import suggest_keys
 from gradwire.faults import STATUSES
 from gradwire.scenario.scenario_files import read_scenario, read_scenario_of_strategies, scenario_names
 from gradwire.terminal_text import show_warnings_as_text, spell_what_is_missing
@@ -59,7 +60,11 @@ class Commands(typer.core.TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Runs the command that was given."""
         with _interruptible():
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except Exception as error:
+                suggest_keys(error)
+                raise
 
 
 app = typer.Typer(
@@ -117,7 +122,7 @@ Settings = Annotated[
     typer.Option(
         "--set",
         help="key=value, e.g. fabric.rate=25gbit; a list is swept: cluster.workers=[2,4]; a list in a list sets one: "
-        "strategy.options.thresholds=[[0.5]]",
+        "strategy.options.thresholds=[[0.5]]; key= unsets it",
     ),
 ]
 ClockName = Annotated[str, typer.Option(help="virtual (exact, no root) or wall (this machine's kernel, needs root)")]

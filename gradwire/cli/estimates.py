@@ -91,7 +91,11 @@ def estimates_json(
 
 
 def _as_told(point: PointEstimate) -> dict[str, Any]:
-    return {name: value for name, value in asdict(point).items() if name != "alone_time_s" or value is not None}
+    return {
+        name: value
+        for name, value in asdict(point).items()
+        if name != "warnings" and (name != "alone_time_s" or value is not None)
+    }
 
 
 def write_estimates_csv(path: Path, estimates: Sequence[PointEstimate]) -> None:

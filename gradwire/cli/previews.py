@@ -98,6 +98,7 @@ def estimate(scenario: Scenario, jobs: int | None, send_ends: str | None, out: P
     from gradwire.cli.estimates import estimates_json, estimates_table, write_estimates_csv
     from gradwire.runs.estimate_findings import findings_of
     from gradwire.runs.estimation import check_send_ends, estimate_points, without_effect
+    from gradwire.runs.plan_warnings import by_label
 
     check_send_ends(send_ends)
     if out:
@@ -120,6 +121,8 @@ def estimate(scenario: Scenario, jobs: int | None, send_ends: str | None, out: P
             before_forks=status.rest,
         )
     took_s = time.perf_counter() - begun_s
+    for warning in (of_plans := by_label((estimate.label, estimate.warnings) for estimate in estimates)):
+        terminal.screen().warn(warning)
     last_line = free_and_assumed(scenario.points)
     conclusion = " ".join(sentences(findings_of(scenario, estimates), Labels(scenario.labels)))
     if out:
@@ -127,7 +130,7 @@ def estimate(scenario: Scenario, jobs: int | None, send_ends: str | None, out: P
             out.parent.mkdir(parents=True, exist_ok=True)
             write_estimates_csv(out, estimates)
     if as_json:
-        print(json.dumps(estimates_json(estimates, took_s, said, last_line, conclusion), indent=1))
+        print(json.dumps(estimates_json(estimates, took_s, [*said, *of_plans], last_line, conclusion), indent=1))
         return
     terminal.show(estimates_table(scenario.title, estimates, took_s, last_line, conclusion))
     if out:

@@ -18,6 +18,8 @@ from gradwire.runs.compiling.by_class import classes_or_plans
 from gradwire.runs.compiling.ideal_times import HELD_S, fluid_times, held_rule, rule_of, short_window_bytes
 from gradwire.runs.compiling.job_plans import job_times
 from gradwire.runs.compiling.many_points import SharedPlans, sharing_key, side_by_side
+from gradwire.runs.plan_warnings import plan_warnings
+from gradwire.runs.stored.stored_run import in_words
 from gradwire.scenario.loading import Point, origin_named
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.resolution.transport_fit import buffer_bytes, congestion_keys
@@ -132,6 +134,13 @@ class PointEstimate:
     #: Effects of the network or the plan that the estimate lacks, a sentence without its full stop; "" if there are
     #: none.
     left_out: str = ""
+    #: Warnings that a plan of the point gets, in words; none of a job that was estimated by classes.
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The point's parameters in a few words."""
+        return in_words(self.parameters)
 
     @property
     def is_ranked(self) -> bool:
@@ -146,7 +155,9 @@ class PointEstimate:
 
 
 RESULT_COLUMNS = tuple(
-    field.name for field in fields(PointEstimate) if field.name not in ("parameters", "alone_time_s", "left_out")
+    field.name
+    for field in fields(PointEstimate)
+    if field.name not in ("parameters", "alone_time_s", "left_out", "warnings")
 )
 
 
@@ -234,6 +245,7 @@ def _estimate_jobs(point: Point, send_ends: str | None) -> list[PointEstimate]:
                 throughput_per_s=job.samples / found.shared_s,
                 scaling_efficiency=job.compute_s / found.shared_s,
                 alone_time_s=found.alone_s,
+                warnings=plan_warnings(point.section, fabric, [plan]),
             )
         )
     return rows
@@ -273,6 +285,7 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
         by_queues=half_s / time_s - 1,
         classes=classes.classes if classes else 0,
         left_out=classes.left_out if classes else copies_late(plans[label], fabric),
+        warnings=() if classes else plan_warnings(point.section, fabric, list(plans.values())),
     )
 
 

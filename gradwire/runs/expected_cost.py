@@ -8,18 +8,15 @@ The constants are rough. A machine may be twice as fast or as slow as the one th
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gradwire.agents.connections import needs_python
-from gradwire.analysis.pause_report import buffer_circles, circle_foreseen
-from gradwire.network.wire.flows import connections_of
 from gradwire.runs.memory_fit import memory_warnings
 from gradwire.runs.network_notes import network_notes
+from gradwire.runs.plan_warnings import by_label, plan_warnings
 from gradwire.runs.planned import PlannedRun, too_coarse
 from gradwire.runs.planned_point import PlannedPoint
-from gradwire.runs.stored.spines import Spines
-from gradwire.scenario.resolution.transport_fit import crowded_memory, path_bytes, small_windows
 
 BOOT_S, HOST_S, LATER_HOST_S = 1.1, 0.01, 0.02
 """From the start of a machine to its first byte (benchmarks/performance/figures.json, `start_up`: with 8 hosts 0.76 s, with
@@ -131,40 +128,7 @@ def warnings(runs: Sequence[PlannedRun]) -> Iterator[str]:
                 f"{run.label}: is expected to take {in_words(expected_s(run))}, but run.time_limit is "
                 f"{in_words(limit_s)}: it would be ended then; set a longer one, or fewer run.iterations"
             )
-    yield from _of_windows(runs)
-    yield from _of_circles(runs)
+    yield from by_label(
+        (run.label, plan_warnings(run.point.section, run.fabric, list(run.plans.values()))) for run in runs
+    )
     yield from memory_warnings([run.point for run in runs])
-
-
-def _of_windows(runs: Sequence[PlannedRun]) -> Iterator[str]:
-    """Yields warnings about sockets' windows, each once for all points that it concerns."""
-    said: dict[str, list[str]] = {}
-    for run in runs:
-        section, fabric = run.point.section, run.fabric
-        if not path_bytes(section, fabric):
-            continue
-        connections = max(len(connections_of(plan)) for plan in run.plans.values())
-        for text in (small_windows(section, fabric), crowded_memory(section, fabric, connections)):
-            if text:
-                said.setdefault(text, []).append(run.label)
-    yield from _by_label(said)
-
-
-def _by_label(said: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    for text, labels in said.items():
-        more = f" and {len(labels) - 1} more" if len(labels) > 1 else ""
-        yield f"{labels[0]}{more}: {text}"
-
-
-def _of_circles(runs: Sequence[PlannedRun]) -> Iterator[str]:
-    """Yields warnings about circles of buffers, in which switches pause each other, each once for all points that have
-    it."""
-    said: dict[str, list[str]] = {}
-    for run in runs:
-        spine_of = Spines(run.fabric).spine_of if run.fabric.lossless is not None else None
-        circles = {
-            key: each for plan in run.plans.values() for key, each in buffer_circles(plan, run.fabric, spine_of).items()
-        }
-        for traffic_class, circle in circles.items():
-            said.setdefault(circle_foreseen(f"the ways of class {traffic_class}", circle), []).append(run.label)
-    yield from _by_label(said)

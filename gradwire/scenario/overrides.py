@@ -13,6 +13,8 @@ from gradwire.named_code import COMMAND_LINE, permit
 from gradwire.scenario.file_references import anchored, code_files
 from gradwire.scenario.toml_documents import key_by_first_names, value_by_first_names
 
+UNSET = object()
+"""The value of a setting without one."""
 NOT_SET = ("sweep", "cases")
 """Keys that --set rejects: they hold other keys with lists."""
 
@@ -21,11 +23,16 @@ def apply_setting(document: dict[str, Any], setting: str) -> None:
     """Applies one `key=value` to a scenario's content.
 
     A list is swept. Any other value becomes the value of its key in all points: entries of the file's sweep and cases for the key, or for
-    keys inside it, are removed, and the value is written into the tables that they sweep. Files are relative to the current folder.
+    keys inside it, are removed, and the value is written into the tables that they sweep. Files are relative to the current folder. Without
+    a value, as in `key=`, a key that is set is removed from all points, and one that is not has the empty text.
 
     Raises InputFault if the setting is not a valid `key=value`, or if the content has a plain value where the key needs a table.
     """
     key, value = _parsed(setting)
+    if value is UNSET:
+        if _unset(document, key_by_first_names(key), setting):
+            return
+        value = ""
     key, value = key_by_first_names(key), anchored(key, value, Path.cwd())
     for path in code_files(key, value):
         permit(path, COMMAND_LINE)
@@ -47,9 +54,31 @@ def apply_setting(document: dict[str, Any], setting: str) -> None:
         document["cases"] = cases
 
 
+def _unset(document: dict[str, Any], key: str, setting: str) -> bool:
+    """Removes a key from a scenario's content, its sweep and its cases included; returns whether it was anywhere."""
+    before = copy.deepcopy(document)
+    sweep = flattened(document.get("sweep", {}))
+    listed = document.get("cases", [])
+    cases = [flattened(case, "cases") for case in listed] if isinstance(listed, list) else []
+    try:
+        for overridden in (sweep, *cases):
+            _give_way(overridden, key, [])  # as where another sweep takes its place
+        _remove_key(document, key)
+    except InputFault as fault:
+        raise InputFault(f"--set {setting}: {fault}") from fault
+    if "sweep" in document:
+        document["sweep"] = sweep
+    if cases:
+        document["cases"] = cases
+    swept = flattened(before.get("sweep", {}))
+    return document != ({**before, "sweep": swept} if "sweep" in before else before)
+
+
 def setting_words(setting: str) -> str:
     """A setting as a title says it: `fabric.rate = 10gbit or 25gbit` for `fabric.rate=["10gbit", "25gbit"]`."""
     key, value = _parsed(setting)
+    if value is UNSET:
+        return f"{key} unset"
     values = value if isinstance(value, list) else [value]
     if any(isinstance(one, dict | list) for one in values):
         return setting
@@ -64,6 +93,8 @@ def _parsed(setting: str) -> tuple[str, Any]:
         raise InputFault(f"--set {setting}: write key=value, like --set fabric.rate=25gbit")
     if key.split(".")[0] in NOT_SET:
         raise InputFault(f"--set {setting}: a sweep is set by a list for its key, like --set cluster.workers=[2,4]")
+    if not text.strip():
+        return key, UNSET
     try:
         return key, tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

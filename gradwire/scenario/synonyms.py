@@ -70,7 +70,6 @@ SYNONYMS: dict[str, Sequence[str]] = {
     "pcap": ("run.capture",),
     "tcpdump": ("run.capture",),
     "transport": ("fabric.host.NAME.sysctl",),  # of programs, which have no table of that name
-    "congestion": ("fabric.host.NAME.sysctl", "transport.congestion"),
     "cc": ("transport.congestion", "fabric.host.NAME.sysctl"),
     "congestion_control": ("transport.congestion", "fabric.host.NAME.sysctl"),
     "dctcp": ("transport.congestion", "fabric.host.NAME.sysctl"),

@@ -110,10 +110,11 @@ def _flat_end(points: Sequence[CurvePoint], *, from_end: bool) -> CurvePoint | N
 
 
 def curves(observed: Sequence[Observation], axis: Axis, given: Sequence[Axis], choices: Sequence[Axis]) -> list[Curve]:
-    """The curves along an axis, with the best of the choices at each value. given: the other axes that are no
-    choices."""
+    """The curves along an axis, with the best of the choices at each value, of those that have a result at all values if
+    there are any. given: the other axes that are no choices."""
     found = []
-    for where, group in grouped(observed, given).items():
+    for where, whole in grouped(observed, given).items():
+        group = _with_results(whole, axis, choices)
         points = [
             CurvePoint(value, value_of(best, choices), best)
             for value, alike in grouped(group, [axis]).items()
@@ -122,3 +123,12 @@ def curves(observed: Sequence[Observation], axis: Axis, given: Sequence[Axis], c
         if len(points) > 1:
             found.append(Curve(where, tuple(points), axis.ordered))
     return found
+
+
+def _with_results(group: Sequence[Observation], axis: Axis, choices: Sequence[Axis]) -> list[Observation]:
+    """Those whose values of the choices have a result at all values of the axis; all with a result where there are
+    none."""
+    valid = [each for each in group if each.valid]
+    at = {chosen: {axis.of(each.settings) for each in alike} for chosen, alike in grouped(valid, choices).items()}
+    everywhere = {axis.of(each.settings) for each in group}
+    return [each for each in valid if at[value_of(each, choices)] == everywhere] or valid

@@ -11,7 +11,6 @@ from gradwire.analysis.findings.findings import BestChoice, Effects
 from gradwire.analysis.findings.standings import Compared, Standing
 from gradwire.analysis.report.value_words import (
     ValueWords,
-    counted,
     factor,
     factors,
     listed,
@@ -126,12 +125,12 @@ class _Segment:
 def _decided(found: BestChoice, decided: Sequence[Standing], words: ValueWords) -> list[str]:
     """Sentences on settings at which the fastest is known."""
     if all(standing.is_level for standing in decided):
-        return [f"{words.subject(found.choices)} makes no difference at {_all(found, decided, words)} ({WITHIN})"]
+        return [f"{words.subject(found.choices)} makes no difference {_all(found, decided, words)} ({WITHIN})"]
     along = next((axis for axis in found.given if _segments(axis, decided)), None)
     segments = _segments(along, decided) if along else _cover(decided)
     if len(segments) == 1:
         winner = _winner(found, segments[0], words)
-        return [f"{winner} at {_all(found, decided, words)}{_gains(segments[0], words)}"]
+        return [f"{winner} {_all(found, decided, words)}{_gains(segments[0], words)}"]
     parts, told = [], False
     for segment in sorted(segments, key=lambda segment: not segment.values):
         place = _place(segment, along, words)
@@ -144,9 +143,10 @@ def _decided(found: BestChoice, decided: Sequence[Standing], words: ValueWords) 
 
 
 def _all(found: BestChoice, decided: Sequence[Standing], words: ValueWords) -> str:
+    """Where the fastest is known, with its preposition."""
     if len(decided) < len(found.standings):
-        return f"{counted(len(decided), len(found.standings))} settings"
-    return words.settings(len(decided), found.given)
+        return words.at([standing.where for standing in decided])
+    return f"at {words.settings(len(decided), found.given)}"
 
 
 def _segments(axis: Axis | None, decided: Sequence[Standing]) -> list[_Segment]:

@@ -80,7 +80,7 @@ def _single(found: Single, words: ValueWords) -> str:
     if observed.seeds > 1 and max(times_s) > min(times_s):
         return f"{text}, the mean over {observed.seeds} seeds, which took {seconds(min(times_s))} to {seconds(max(times_s))}"
     if observed.seeds > 1:
-        return f"{text} with each of {observed.seeds} seeds: nothing in it is random"
+        return f"{text} with each of {observed.seeds} seeds"
     return text
 
 

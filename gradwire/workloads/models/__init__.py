@@ -62,8 +62,9 @@ def model_among(models: Mapping[str, Callable[[], Profile]], name: str) -> Profi
     """
     base = synthetic.base_name(name)
     if base not in models:
-        near = difflib.get_close_matches(base, models, n=1, cutoff=0.0)[0]
-        raise InputFault(f"model '{name}' is not known; did you mean '{near}'? Known: {', '.join(models)}")
+        near = difflib.get_close_matches(base, models, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else "."
+        raise InputFault(f"model '{name}' is not known{hint} Known: {', '.join(models)}")
     profile = models[base]()
     for kind, count in synthetic.parse_added(name):
         profile = synthetic.add_modules(profile, kind, count)

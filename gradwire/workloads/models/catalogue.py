@@ -50,8 +50,9 @@ class Catalogue:
         return self.devices[name]()
 
     def _unknown(self, device: str) -> str:
-        near = difflib.get_close_matches(device, self.devices, n=1, cutoff=0.0)[0]
-        return f"device '{device}' is not known; did you mean '{near}'?"
+        near = difflib.get_close_matches(device, self.devices, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else "."
+        return f"device '{device}' is not known{hint}"
 
     def devices_for(self, profile: Profile) -> list[str]:
         """Lists devices that have a time for a model: with a fact of the model, then of an alike model, then with a

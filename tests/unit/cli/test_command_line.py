@@ -41,6 +41,13 @@ def scenario(tmp_path: Path) -> Path:
     return path
 
 
+def test_an_option_that_is_a_key_leads_to_the_key(call: Any) -> None:
+    status, _, err = call("run", "question.toml", "--workers", "4")
+    assert status == 2
+    assert "--set cluster.workers=" in err
+    assert "--fresh" in call("run", "question.toml", "--frsh")[2]
+
+
 def test_plan_prints_every_plan_and_writes_nothing(call: Any, scenario: Path, tmp_path: Path) -> None:
     status, out, err = call("plan", str(scenario), "--set", 'strategy.name=["vanilla","geryon"]')
     assert (status, err) == (0, "")

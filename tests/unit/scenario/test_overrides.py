@@ -83,6 +83,18 @@ def test_a_table_replaces_what_the_file_sweeps_inside_it() -> None:
     assert networks(MINIMAL + TABLES, 'fabric={rate="3gbit"}') == [(3e9, "single")]
 
 
+def test_a_setting_without_a_value_unsets_its_key() -> None:
+    text = MINIMAL + '[transport]\nbuffer = "1MiB"\n[sweep]\n"run.seed" = [1, 2]\n'
+    (one,) = points(text, "transport.buffer=", "run.seed=")
+    assert (one.section.transport.buffer, one.section.run.seed) == (None, 1)
+    assert networks(MINIMAL + TABLES, "fabric.leaves=", "fabric.spines=", "fabric.topology=") == [
+        (1e9, "single"),
+        (2e9, "single"),
+    ]
+    with pytest.raises(InputFault, match="buffer"):
+        points(MINIMAL, "transport.buffer=")
+
+
 def test_a_setting_decides_in_every_case() -> None:
     text = MINIMAL + CASES
     assert runs(text, "run.seed=9") == [("vanilla", 9), ("partition-slicing", 9), ("ring", 9)]
