@@ -125,7 +125,7 @@ def test_a_run_leaves_all_that_its_report_shows(call: Any, monkeypatch: pytest.M
     assert (status, err) == (0, "")
     last = next(line for line in reversed(out.splitlines()) if not line.startswith(("report:", "chart:", "rows:")))
     # The network of these tests carries nothing, so that no cause explains how far it is from an ideal one.
-    assert tells(last, "On this network", "None of 2", "2 are unexplained.")
+    assert tells(last, "is fastest", "None of 2", "2 are unexplained.")
     report = tmp_path / "runs" / "mine" / "report.html"
     page = report.read_text()
     for text in (
