@@ -18,7 +18,7 @@ from gradwire.vm.session import PaceListener
 
 RESUMES = "interrupted; what was complete is kept, and the same command continues from there"
 
-PACE_PERIOD_S = {True: 10.0, False: 60.0}
+PACE_PERIOD_S = {True: 10.0, False: 300.0}
 """Wall time after which a command that runs programs says how far it is: at a terminal, and elsewhere."""
 
 replace_closed_streams()  # before anything here asks what they are
