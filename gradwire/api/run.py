@@ -122,7 +122,7 @@ class Run:
 
     @property
     def findings(self) -> pd.DataFrame:
-        """What the run shows, as the conclusion tells it: one row per compared value, as in findings.csv.
+        """The findings that the conclusion tells: one row per compared value, as in findings.csv.
 
         Columns: `finding` ("best" value of a choice, "effect" of one of several choices, "dependence" on a condition,
         "growth" with workers or batches, share of "computation", "single", "shared" with other jobs, "note"), `job`,

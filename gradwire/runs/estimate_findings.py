@@ -1,4 +1,4 @@
-"""What estimates show, by the same rules as runs."""
+"""The findings of estimates, by the same rules as those of runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OF_LINKS = ("loss", "buffer", "ecn", "jitter")
 
 
 def findings_of(scenario: Scenario, estimates: Sequence[PointEstimate]) -> tuple[Finding, ...]:
-    """What the estimates of a scenario's points show; estimates that do not rank a point do not count."""
+    """Returns the findings of a scenario's estimated points; estimates that do not rank a point do not count."""
     rows = [_row(estimate) for estimate in estimates]
     random = [is_random(point.section) for point in scenario.points for _ in point.section.job or ("",)]
     return find(observations(rows, PARTIAL, random), scenario.keys, unknown=_unknown(scenario))

@@ -1,4 +1,4 @@
-"""What a network from a file does not have from its file: notes for those who plan, estimate and run. Pure."""
+"""Notes on networks from files, for those who plan, estimate and run: what was left out or taken for something else. Pure."""
 
 from __future__ import annotations
 

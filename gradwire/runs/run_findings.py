@@ -1,4 +1,4 @@
-"""What the points of a run show."""
+"""The findings of a run's points."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gradwire.scenario.loading import Scenario
 
 
 def findings_of_runs(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> tuple[Finding, ...]:
-    """What the runs show, by the times of whole models where a few blocks stood for them.
+    """Returns the findings of runs, by the times of whole models where a few blocks stood for them.
 
     runs: one for each of several jobs. Raises InputFault for a damaged file.
     """

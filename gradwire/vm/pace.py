@@ -23,7 +23,7 @@ MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
-class Pace:
+class MachinePace:
     """How a kernel got on between two moments of wall time."""
 
     #: Wall time for which the kernel has run, and the part of it that this is about.
@@ -52,7 +52,7 @@ class PaceMeter:
         self,
         watched: Watched,
         period_s: float,
-        tell: Callable[[Pace], None],
+        tell: Callable[[MachinePace], None],
         wall_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._watched, self._period_s, self._tell, self._wall_s = watched, period_s, tell, wall_s
@@ -85,7 +85,7 @@ class PaceMeter:
         total = self._seen.total()
         shares = tuple((name, count / total) for name, count in self._seen.most_common(MOST_NAMED))
         virtual_s = None if self._told_ns is None else (now_ns - self._told_ns) / 1e9
-        pace = Pace(self._ran_s, self._ran_s - self._told_s, virtual_s, shares)
+        pace = MachinePace(self._ran_s, self._ran_s - self._told_s, virtual_s, shares)
         self._told_s = self._ran_s
         self._told_ns = None if self._told_ns is None else now_ns
         self._seen.clear()

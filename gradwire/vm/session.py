@@ -20,7 +20,7 @@ from pathlib import Path
 from gradwire.faults import InputFault, InternalFault, MachineFault
 from gradwire.vm.answers import Answering
 from gradwire.vm.machine import KEY_FILE, TWO_WAY, Boot, BootedKernel, Terminal, booted
-from gradwire.vm.pace import Pace, PaceMeter
+from gradwire.vm.pace import MachinePace, PaceMeter
 from gradwire.vm.streaming import TimeLimit, Watch
 from gradwire.vm.watching import StallWatch, Watched, places_of
 
@@ -47,7 +47,7 @@ class PaceListener:
     """Who hears how a session is getting on, and after how much wall time each."""
 
     period_s: float
-    tell: Callable[[Pace], None]
+    tell: Callable[[MachinePace], None]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ Where = tuple[tuple[str, str], ...]
 """Parameters with their values, in the order of the scenario."""
 
 
-class Role(StrEnum):
+class KeyRole(StrEnum):
     """The part of a parameter in a conclusion."""
 
     CHOICE = "choice"
@@ -51,21 +51,21 @@ UNITS = {
 WITH_UNIT = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)\s*([a-z%]+)")
 
 
-def role_of(key: str) -> Role:
+def role_of(key: str) -> KeyRole:
     """The part of a scenario's key in a conclusion."""
     key = re.sub(r"^job\.[^.]+\.", "", key) if key.startswith("job.") else key
     if key in ("hosts", "placement", "start", "priority"):
         key = f"job.{key}"
     if key == "run.seed":
-        return Role.SEED
+        return KeyRole.SEED
     if key in OF_WORKERS:
-        return Role.WORKERS
+        return KeyRole.WORKERS
     if key == "model.batch":
-        return Role.BATCH
+        return KeyRole.BATCH
     if key in OF_MODELS or key.startswith("model.layers"):
-        return Role.MODEL
+        return KeyRole.MODEL
     chosen = any(key == choice or key.startswith(f"{choice}.") for choice in CHOICES)
-    return Role.CHOICE if chosen else Role.CONDITION
+    return KeyRole.CHOICE if chosen else KeyRole.CONDITION
 
 
 def number_of(value: str) -> float | None:
@@ -78,12 +78,12 @@ def number_of(value: str) -> float | None:
 
 
 @dataclass(frozen=True)
-class Axis:
+class VariedAxis:
     """A parameter that varies, or several that vary only together."""
 
     #: Names of the parameters, the one that says most first.
     names: tuple[str, ...]
-    role: Role
+    role: KeyRole
     #: Its values: of each name one. In order of size if they are numbers, else as they appear.
     values: tuple[Where, ...]
     #: Whether the values have an order.
@@ -94,7 +94,7 @@ class Axis:
         return tuple((name, settings.get(name, "")) for name in self.names)
 
 
-def axes_of(settings: Sequence[Mapping[str, str]], keys: Mapping[str, str]) -> tuple[Axis, ...]:
+def axes_of(settings: Sequence[Mapping[str, str]], keys: Mapping[str, str]) -> tuple[VariedAxis, ...]:
     """The parameters that take several values.
 
     settings: of each point. keys: the scenario's keys, by names of parameters. A parameter that another one decides
@@ -123,20 +123,20 @@ def _decides(name: str, other: str, settings: Sequence[Mapping[str, str]]) -> bo
     return len(pairs) == len({first for first, _ in pairs})
 
 
-PRECEDENCE = (Role.MODEL, Role.WORKERS, Role.BATCH, Role.CONDITION, Role.CHOICE)
+PRECEDENCE = (KeyRole.MODEL, KeyRole.WORKERS, KeyRole.BATCH, KeyRole.CONDITION, KeyRole.CHOICE)
 """The part of parameters that vary together: the first that one of them has."""
 
 
-def _axis(names: Sequence[str], settings: Sequence[Mapping[str, str]], keys: Mapping[str, str]) -> Axis:
+def _axis(names: Sequence[str], settings: Sequence[Mapping[str, str]], keys: Mapping[str, str]) -> VariedAxis:
     roles = {role_of(keys.get(name) or BY_NAME.get(name, name)) for name in names}
-    role = next((each for each in PRECEDENCE if each in roles), Role.CONDITION)
+    role = next((each for each in PRECEDENCE if each in roles), KeyRole.CONDITION)
     values = dict.fromkeys(tuple((name, each.get(name, "")) for name in names) for each in settings)
     first = {value: number_of(value[0][1]) for value in values}
     ordered = all(number is not None for number in first.values())
     shown = _shown(names, settings)
     listed = sorted(values, key=lambda value: first[value] or 0.0) if ordered else list(values)
     kept = tuple(tuple(pair for pair in value if pair[0] in shown) for value in listed)
-    return Axis(tuple(name for name in names if name in shown), role, kept, ordered)
+    return VariedAxis(tuple(name for name in names if name in shown), role, kept, ordered)
 
 
 def _shown(names: Sequence[str], settings: Sequence[Mapping[str, str]]) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
-from gradwire.analysis.findings.axes import Axis, Where
+from gradwire.analysis.findings.axes import VariedAxis, Where
 from gradwire.analysis.findings.observations import Observation
 from gradwire.analysis.findings.standings import best_of, grouped, value_of
 from gradwire.analysis.statistics import Contrast, TimeComparison, contrast
@@ -109,7 +109,9 @@ def _flat_end(points: Sequence[CurvePoint], *, from_end: bool) -> CurvePoint | N
     return None if last is listed[0] else last
 
 
-def curves(observed: Sequence[Observation], axis: Axis, given: Sequence[Axis], choices: Sequence[Axis]) -> list[Curve]:
+def curves(
+    observed: Sequence[Observation], axis: VariedAxis, given: Sequence[VariedAxis], choices: Sequence[VariedAxis]
+) -> list[Curve]:
     """The curves along an axis, with the best of the choices at each value, of those that have a result at all values if
     there are any. given: the other axes that are no choices."""
     found = []
@@ -125,7 +127,7 @@ def curves(observed: Sequence[Observation], axis: Axis, given: Sequence[Axis], c
     return found
 
 
-def _with_results(group: Sequence[Observation], axis: Axis, choices: Sequence[Axis]) -> list[Observation]:
+def _with_results(group: Sequence[Observation], axis: VariedAxis, choices: Sequence[VariedAxis]) -> list[Observation]:
     """Those whose values of the choices have a result at all values of the axis; all with a result where there are
     none."""
     valid = [each for each in group if each.valid]

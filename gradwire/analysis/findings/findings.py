@@ -1,11 +1,11 @@
-"""What a run shows, as typed findings, from its points: tables, reports, files and Python word the same ones."""
+"""The typed findings of a run, from its points: tables, reports, files and Python word the same ones."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gradwire.analysis.findings.axes import Axis, Role, Where, axes_of
+from gradwire.analysis.findings.axes import KeyRole, VariedAxis, Where, axes_of
 from gradwire.analysis.findings.curves import Curve, curves
 from gradwire.analysis.findings.observations import JOB, SEED, Observation
 from gradwire.analysis.findings.standings import Standing, best_of, grouped, standings, value_of
@@ -26,9 +26,9 @@ class Single:
 class BestChoice:
     """Which values of the choices are fastest, at each setting of everything else."""
 
-    choices: tuple[Axis, ...]
+    choices: tuple[VariedAxis, ...]
     #: Everything else that varies.
-    given: tuple[Axis, ...]
+    given: tuple[VariedAxis, ...]
     standings: tuple[Standing, ...]
 
 
@@ -36,7 +36,7 @@ class BestChoice:
 class Effect:
     """How much one of several choices matters."""
 
-    choice: Axis
+    choice: VariedAxis
     #: Slowest over fastest value, with everything else as it is: the largest there is, and where all are level 1.
     most: float
 
@@ -52,7 +52,7 @@ class Effects:
 class Dependence:
     """How the iteration time depends on a condition."""
 
-    axis: Axis
+    axis: VariedAxis
     curves: tuple[Curve, ...]
 
 
@@ -60,7 +60,7 @@ class Dependence:
 class Growth:
     """How throughput grows with workers or batches, where times are not of the same work."""
 
-    axis: Axis
+    axis: VariedAxis
     curves: tuple[Curve, ...]
 
 
@@ -80,7 +80,7 @@ class ComputeShares:
 
     @property
     def by_windows(self) -> tuple[ShareAt, ...]:
-        """Where sockets' windows are the limit."""
+        """The findings in which sockets' windows are the limit."""
         return tuple(each for each in self.at if each.observed.by_windows)
 
 
@@ -107,7 +107,7 @@ class NotEstimated:
 
 @dataclass(frozen=True)
 class OfJob:
-    """What is found of one of several jobs."""
+    """A finding about one of several jobs."""
 
     job: str
     findings: tuple[Finding, ...]
@@ -122,7 +122,7 @@ Finding = Single | BestChoice | Effects | Dependence | Growth | ComputeShares | 
 def find(
     observed: Sequence[Observation], keys: Mapping[str, str], *, unknown: Sequence[str] = ()
 ) -> tuple[Finding, ...]:
-    """What the points of a run show, in the order in which it is told; those that are not valid show nothing.
+    """Returns the findings of a run's points, in the order in which they are told; points that are not valid have none.
 
     keys: the scenario's keys, by the names of parameters. unknown: parameters that have no effect on these times though
     they would have one in a run, so that only their first values count.
@@ -142,10 +142,10 @@ def _of_job(job: str, observed: Sequence[Observation], keys: Mapping[str, str], 
     return OfJob(job, found, (min(ratios), max(ratios)) if ratios else None)
 
 
-def _divided(axes: Sequence[Axis]) -> tuple[list[Axis], list[Axis]]:
+def _divided(axes: Sequence[VariedAxis]) -> tuple[list[VariedAxis], list[VariedAxis]]:
     """The choices, and the others."""
-    choices = [axis for axis in axes if axis.role is Role.CHOICE]
-    return choices, [axis for axis in axes if axis.role not in (Role.CHOICE, Role.SEED)]
+    choices = [axis for axis in axes if axis.role is KeyRole.CHOICE]
+    return choices, [axis for axis in axes if axis.role not in (KeyRole.CHOICE, KeyRole.SEED)]
 
 
 def _of_work(observed: Sequence[Observation], keys: Mapping[str, str], unknown: Sequence[str]) -> tuple[Finding, ...]:
@@ -187,9 +187,9 @@ def _compared(observed: Sequence[Observation], keys: Mapping[str, str]) -> tuple
         found += _effects(observed, choices, given)
     for axis in given:
         along = tuple(curves(observed, axis, [other for other in given if other is not axis], choices))
-        if along and axis.role in (Role.WORKERS, Role.BATCH):
+        if along and axis.role in (KeyRole.WORKERS, KeyRole.BATCH):
             found.append(Growth(axis, along))
-        elif along and axis.role is Role.CONDITION:
+        elif along and axis.role is KeyRole.CONDITION:
             found.append(Dependence(axis, along))
     found.append(shares)
     one_seed = tuple(
@@ -202,7 +202,9 @@ def _compared(observed: Sequence[Observation], keys: Mapping[str, str]) -> tuple
     return (*found, OneSeed(one_seed)) if one_seed and len(valid) > 1 else tuple(found)
 
 
-def _effects(observed: Sequence[Observation], choices: Sequence[Axis], given: Sequence[Axis]) -> list[Finding]:
+def _effects(
+    observed: Sequence[Observation], choices: Sequence[VariedAxis], given: Sequence[VariedAxis]
+) -> list[Finding]:
     effects = []
     for choice in choices:
         rest = [axis for axis in choices if axis is not choice]

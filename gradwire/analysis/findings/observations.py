@@ -18,7 +18,7 @@ BETWEEN_OPTIONS = re.compile(r", (?=\w+=)")
 
 @dataclass(frozen=True)
 class Observation:
-    """What an iteration takes at one setting."""
+    """The time of an iteration at one setting."""
 
     #: The parameters that vary, without the seed; a strategy's name has the options that tell it from others.
     settings: Mapping[str, str]
@@ -129,7 +129,7 @@ def with_strategy_names(parameters: Sequence[Mapping[str, str]]) -> list[dict[st
 
 
 def _tells(strategy: str, parameters: Sequence[Mapping[str, str]], shared: set[str]) -> bool:
-    """Whether parameters that not all points have tell two points of a strategy apart."""
+    """Returns whether parameters that not all points have tell two points of a strategy apart."""
     of_strategy = [each for each in parameters if each.get(STRATEGY, "") == strategy]
     common = {tuple((name, each[name]) for name in sorted(shared) if name in each) for each in of_strategy}
     seedless = {

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gradwire.analysis.findings.axes import Axis, Where
+from gradwire.analysis.findings.axes import VariedAxis, Where
 from gradwire.analysis.findings.observations import Observation
 from gradwire.analysis.statistics import LEVEL_MARGIN, Contrast, Sample, TimeComparison, contrast
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedTime:
     """One value of a choice."""
 
     value: Where
@@ -25,17 +25,17 @@ class Compared:
 
     @property
     def has_one_seed(self) -> bool:
-        """Whether its outcome is open because a random order ran with one seed, which shows no spread."""
+        """Returns whether its outcome is open because a random order ran with one seed, which shows no spread."""
         return self.against.outcome is TimeComparison.UNCLEAR and self.against.half is None
 
     @property
     def is_open(self) -> bool:
-        """Whether its seeds cannot tell it from the best."""
+        """Returns whether its seeds cannot tell it from the best."""
         return self.against.outcome is TimeComparison.UNCLEAR and self.against.half is not None
 
     @property
     def is_level(self) -> bool:
-        """Whether it is as fast as the best, or was with the one seed that ran."""
+        """Returns whether it is as fast as the best, or was with the one seed that ran."""
         close = self.has_one_seed and self.against.ratio <= 1 + LEVEL_MARGIN
         return self.against.outcome is TimeComparison.LEVEL or close
 
@@ -46,48 +46,48 @@ class Standing:
 
     where: Where
     #: The fastest first.
-    ranked: tuple[Compared, ...]
+    ranked: tuple[ComparedTime, ...]
     #: Samples that every time is of, where iterations have unlike numbers of them; else 0.
     samples: int = 0
     #: Values without a result here.
     missing: tuple[Where, ...] = ()
 
     @property
-    def best(self) -> Compared:
+    def best(self) -> ComparedTime:
         """The fastest."""
         return self.ranked[0]
 
     @cached_property
-    def leaders(self) -> tuple[Compared, ...]:
+    def leaders(self) -> tuple[ComparedTime, ...]:
         """The fastest, and all that are level with it."""
         return (self.best, *(each for each in self.ranked[1:] if each.is_level))
 
     @cached_property
-    def undecided(self) -> tuple[Compared, ...]:
+    def undecided(self) -> tuple[ComparedTime, ...]:
         """Those that seeds cannot tell from the fastest."""
         return tuple(each for each in self.ranked[1:] if each.is_open)
 
     @cached_property
-    def slower(self) -> tuple[Compared, ...]:
+    def slower(self) -> tuple[ComparedTime, ...]:
         """Those that took longer."""
         return tuple(each for each in self.ranked[1:] if not each.is_open and not each.is_level)
 
     @property
     def is_level(self) -> bool:
-        """Whether all values take the same time."""
+        """Returns whether all values take the same time."""
         return len(self.leaders) == len(self.ranked)
 
-    def of(self, value: Where) -> Compared | None:
+    def of(self, value: Where) -> ComparedTime | None:
         """The entry of a value."""
         return next((each for each in self.ranked if each.value == value), None)
 
 
-def value_of(observation: Observation, axes: Iterable[Axis]) -> Where:
+def value_of(observation: Observation, axes: Iterable[VariedAxis]) -> Where:
     """The observation's values of some axes."""
     return tuple(pair for axis in axes for pair in axis.of(observation.settings))
 
 
-def grouped(observed: Sequence[Observation], axes: Sequence[Axis]) -> dict[Where, list[Observation]]:
+def grouped(observed: Sequence[Observation], axes: Sequence[VariedAxis]) -> dict[Where, list[Observation]]:
     """Observations by their values of some axes, in the order of these."""
     places = [{value: index for index, value in enumerate(axis.values)} for axis in axes]
     groups: dict[Where, list[Observation]] = {}
@@ -99,7 +99,9 @@ def grouped(observed: Sequence[Observation], axes: Sequence[Axis]) -> dict[Where
     return groups
 
 
-def standings(observed: Sequence[Observation], choices: Sequence[Axis], others: Sequence[Axis]) -> list[Standing]:
+def standings(
+    observed: Sequence[Observation], choices: Sequence[VariedAxis], others: Sequence[VariedAxis]
+) -> list[Standing]:
     """The values of the choices ranked at each setting of the others where there are several."""
     return [
         _standing(where, group, choices)
@@ -108,7 +110,7 @@ def standings(observed: Sequence[Observation], choices: Sequence[Axis], others: 
     ]
 
 
-def _standing(where: Where, observed: Sequence[Observation], choices: Sequence[Axis]) -> Standing:
+def _standing(where: Where, observed: Sequence[Observation], choices: Sequence[VariedAxis]) -> Standing:
     group = [each for each in observed if each.valid]
     missing = tuple(value_of(each, choices) for each in observed if not each.valid)
     fewest = min(each.samples for each in group)
@@ -119,9 +121,9 @@ def _standing(where: Where, observed: Sequence[Observation], choices: Sequence[A
     return Standing(where, ranked, round(fewest) if divided else 0, missing)
 
 
-def _compared(observed: Observation, fewest: float, value: Where, best: Sample) -> Compared:
+def _compared(observed: Observation, fewest: float, value: Where, best: Sample) -> ComparedTime:
     sample = observed.per(fewest)
-    return Compared(value, sample.mean_s, contrast(sample, best), observed.seeds)
+    return ComparedTime(value, sample.mean_s, contrast(sample, best), observed.seeds)
 
 
 def best_of(group: Sequence[Observation]) -> list[Observation]:

@@ -53,8 +53,8 @@ class Extent(NamedTuple):
     with_ops: bool
 
 
-class Replayed(NamedTuple):
-    """What a replay leaves: its progress after `iterations` of them, and after how many the schedule repeats (0: not)."""
+class ReplayOutcome(NamedTuple):
+    """The outcome of a replay: its progress after `iterations` of them, and after how many the schedule repeats (0: not)."""
 
     progress: Progress
     iterations: int
@@ -70,7 +70,7 @@ def replay_plan(
     unsent_bytes: float,
     early_bytes: float,
     extent: Extent,
-) -> Replayed:
+) -> ReplayOutcome:
     """Replays a plan over these paths as `estimate.estimate` says, with as much room for what overlaps as it turns out
     to need. Raises InternalFault for a plan that gets stuck."""
     graph, policy, lane_ops = graph_of(plan, paths)
@@ -92,11 +92,11 @@ def replay_plan(
             window *= 2
         elif replayed == FULL_LINE:
             line_room *= 2
-        elif isinstance(replayed, Replayed):
+        elif isinstance(replayed, ReplayOutcome):
             return replayed
 
 
-def _replay_until_alike(replay: Replay, extent: Extent) -> Replayed | int:
+def _replay_until_alike(replay: Replay, extent: Extent) -> ReplayOutcome | int:
     """Replays until iterations repeat; OVERLAPPING or FULL_LINE if there is not enough room for it."""
     compile_if_never(replay)
     for iteration in range(extent.most_iterations):
@@ -111,10 +111,10 @@ def _replay_until_alike(replay: Replay, extent: Extent) -> Replayed | int:
             )
         period = _period(replay.progress, iteration, extent.longest_period)
         if period:
-            return Replayed(replay.progress, iteration + 1, period)
+            return ReplayOutcome(replay.progress, iteration + 1, period)
         if extent.alike and iteration >= 2 and _nearly_as_long(replay.progress, iteration, extent.alike):
-            return Replayed(replay.progress, iteration + 1, 0)
-    return Replayed(replay.progress, extent.most_iterations, 0)
+            return ReplayOutcome(replay.progress, iteration + 1, 0)
+    return ReplayOutcome(replay.progress, extent.most_iterations, 0)
 
 
 def _period(progress: Progress, last: int, longest: int) -> int:

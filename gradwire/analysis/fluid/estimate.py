@@ -19,7 +19,7 @@ from gradwire.datatypes.plan import Plan
 from gradwire.network.fabric import Fabric
 
 if TYPE_CHECKING:
-    from gradwire.analysis.fluid.engine import Replayed
+    from gradwire.analysis.fluid.engine import ReplayOutcome
 
 MOST_ITERATIONS = 40
 LONGEST_PERIOD = 8
@@ -122,7 +122,7 @@ def estimate(
     return _times(replayed)
 
 
-def _times(replayed: Replayed) -> FluidTimes:
+def _times(replayed: ReplayOutcome) -> FluidTimes:
     progress, iterations, period = replayed
     ends_s = np.concatenate([progress.first_begin_ns, progress.results["end_ns"][:iterations]]) / 1e9
     averaged = period or max(1, iterations // 2)

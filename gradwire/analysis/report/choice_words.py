@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradwire.analysis.findings.axes import Axis, Where
+from gradwire.analysis.findings.axes import VariedAxis, Where
 from gradwire.analysis.findings.findings import BestChoice, Effects
-from gradwire.analysis.findings.standings import Compared, Standing
+from gradwire.analysis.findings.standings import ComparedTime, Standing
 from gradwire.analysis.report.value_words import (
     ValueWords,
     factor,
@@ -73,7 +73,7 @@ def _outcome(found: BestChoice, standing: Standing, words: ValueWords) -> str:
     return f"{values} {verb}{level}: {seconds(best.time_s)} {of}, {_leads(standing, words)}"
 
 
-def _no_difference(choices: Sequence[Axis], standing: Standing, words: ValueWords) -> str:
+def _no_difference(choices: Sequence[VariedAxis], standing: Standing, words: ValueWords) -> str:
     values = [each.value for each in standing.ranked]
     if len(choices) > 1:
         return f"{words.subject(choices)} make no difference"
@@ -106,7 +106,7 @@ def _leads(standing: Standing, words: ValueWords) -> str:
     return f"{text}, the next, and {_lead(last)} as fast as {words.value(last.value)}, the slowest"
 
 
-def _lead(entry: Compared) -> str:
+def _lead(entry: ComparedTime) -> str:
     interval = entry.against.interval
     if interval is None or interval[0] == interval[1]:
         return factor(entry.against.ratio)
@@ -143,13 +143,13 @@ def _decided(found: BestChoice, decided: Sequence[Standing], words: ValueWords) 
 
 
 def _all(found: BestChoice, decided: Sequence[Standing], words: ValueWords) -> str:
-    """Where the fastest is known, with its preposition."""
+    """Returns the settings at which the fastest is known, with their preposition."""
     if len(decided) < len(found.standings):
         return words.at([standing.where for standing in decided])
     return f"at {words.settings(len(decided), found.given)}"
 
 
-def _segments(axis: Axis | None, decided: Sequence[Standing]) -> list[_Segment]:
+def _segments(axis: VariedAxis | None, decided: Sequence[Standing]) -> list[_Segment]:
     """Runs of an axis's values at which one value of the choices is always among the fastest; none if there is a value
     of the axis without one. Ends of an axis at which all are level are apart."""
     if axis is None:
@@ -207,8 +207,8 @@ def _winner(found: BestChoice, segment: _Segment, words: ValueWords, *, verb: bo
     return f"{text} {be} fastest{f', or level with the fastest ({WITHIN}),' if level else ''}"
 
 
-def _place(segment: _Segment, along: Axis | None, words: ValueWords) -> str:
-    """Where a segment is: a stretch of an axis, or settings by name."""
+def _place(segment: _Segment, along: VariedAxis | None, words: ValueWords) -> str:
+    """Returns the place of a segment: a stretch of an axis, or settings by name."""
     if along is None:
         return words.at([standing.where for standing in segment.standings])
     values = [
@@ -240,7 +240,7 @@ def _gains(segment: _Segment, words: ValueWords, *, short: bool = False) -> str:
     return f": {text}{at}"
 
 
-def _over(entries: Sequence[Compared], which: str, words: ValueWords) -> str:
+def _over(entries: Sequence[ComparedTime], which: str, words: ValueWords) -> str:
     names = list(dict.fromkeys(words.value(entry.value) for entry in entries))
     ratios = [entry.against.ratio for entry in entries]
     if len(names) == 1:

@@ -88,7 +88,7 @@ class Conclusion:
 
     @property
     def lines(self) -> list[str]:
-        """What it shows, a sentence each."""
+        """Its findings, a sentence each."""
         return list(self.found) or ["There is no result."]
 
 

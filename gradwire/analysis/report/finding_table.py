@@ -1,4 +1,4 @@
-"""What a run shows, as a table for programs: each comparison with its numbers, and the sentence that it is told in."""
+"""The findings of a run as a table for programs: each comparison with its numbers, and the sentence that it is told in."""
 
 from __future__ import annotations
 

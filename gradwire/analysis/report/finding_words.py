@@ -1,10 +1,10 @@
-"""What a run shows, in words: sentences of the typed findings."""
+"""The findings of a run as sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gradwire.analysis.findings.axes import Axis, Role, Where
+from gradwire.analysis.findings.axes import KeyRole, VariedAxis, Where
 from gradwire.analysis.findings.curves import Curve, CurvePoint, Shape
 from gradwire.analysis.findings.findings import (
     COMPUTE_BOUND,
@@ -105,7 +105,7 @@ def _dependence(found: Dependence, words: ValueWords) -> str:
     )
 
 
-def _curve(axis: Axis, curve: Curve, words: ValueWords) -> str:
+def _curve(axis: VariedAxis, curve: Curve, words: ValueWords) -> str:
     """Sentence on the times along a condition."""
     first, last = curve.points[0], curve.points[-1]
     whose = _whose(curve, words)
@@ -150,7 +150,7 @@ def _whose(curve: Curve, words: ValueWords) -> str:
     return f" of {chosen[0]}" if len(chosen) == 1 else " of the fastest"
 
 
-def _range_of(axis: Axis, curve: Curve, words: ValueWords) -> str:
+def _range_of(axis: VariedAxis, curve: Curve, words: ValueWords) -> str:
     name = words.subject([axis])
     if not curve.ordered:
         return f"{name} ({named([words.bare(point.value) for point in curve.points])})"
@@ -163,7 +163,7 @@ def _time_at(point: CurvePoint) -> str:
 
 def _growth(found: Growth, words: ValueWords) -> str:
     axis = found.axis
-    of_workers = axis.role is Role.WORKERS and len(axis.names) == 1 and axis.ordered
+    of_workers = axis.role is KeyRole.WORKERS and len(axis.names) == 1 and axis.ordered
     grows = [_throughputs(curve) for curve in found.curves]
     if of_workers and all(rates == sorted(rates) for rates in grows):
         return _scaling(found, words)
@@ -179,7 +179,7 @@ def _growth(found: Growth, words: ValueWords) -> str:
         )
     if len(parts) > MOST_NAMED:
         parts = [*parts[: MOST_NAMED - 1], f"{len(parts) - MOST_NAMED + 1} more settings"]
-    if axis.role is Role.BATCH and len(found.curves) == 1:
+    if axis.role is KeyRole.BATCH and len(found.curves) == 1:
         first, last = found.curves[0].points[0], found.curves[0].points[-1]
         parts[0] += (
             f"; an iteration takes {_time_at(first)} with {words.value(first.value)} and {_time_at(last)} with "

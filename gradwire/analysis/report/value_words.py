@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradwire.analysis.findings.axes import Axis, Where
+from gradwire.analysis.findings.axes import VariedAxis, Where
 from gradwire.analysis.findings.standings import Standing
 from gradwire.analysis.report.charts import Labels
 
@@ -88,7 +88,7 @@ class ValueWords:
         """A value without its name, after the name has been said; of several parameters with all names."""
         return self._bare(*value[0]) if len(value) == 1 else self.value(value)
 
-    def values(self, axes: Sequence[Axis], values: Sequence[Where], last: str = "and") -> str:
+    def values(self, axes: Sequence[VariedAxis], values: Sequence[Where], last: str = "and") -> str:
         """Values of the same parameters: "p3 and ring", "connections = 4 to 16"."""
         axes, values = _without_free(axes, list(dict.fromkeys(values)))
         if len(axes) > 1 or len(axes[0].names) > 1 or len(values) == 1:
@@ -104,11 +104,11 @@ class ValueWords:
         first = self.value(in_order[0])
         return words if first == texts[0] else f"{self.name(axis.names[0])} = {words}"
 
-    def be(self, axes: Sequence[Axis], values: Sequence[Where]) -> str:
+    def be(self, axes: Sequence[VariedAxis], values: Sequence[Where]) -> str:
         """The verb that goes with values as `values` words them."""
         return "are" if len(_without_free(axes, list(dict.fromkeys(values)))[1]) > 1 else "is"
 
-    def settings(self, count: int, axes: Sequence[Axis]) -> str:
+    def settings(self, count: int, axes: Sequence[VariedAxis]) -> str:
         """Words for so many settings: "both rates", "all 6 settings"."""
         if len(axes) != 1 or len(axes[0].names) != 1:
             return f"{counted(count, count)} settings"
@@ -134,12 +134,12 @@ class ValueWords:
         """A value whose name has been said."""
         return self.write(text) if "=" in self.write.pair(name, text) else self._pair(name, text)
 
-    def subject(self, choices: Sequence[Axis]) -> str:
+    def subject(self, choices: Sequence[VariedAxis]) -> str:
         """The choices by their names: "congestion", "strategy and congestion"."""
         return listed([self.name(name) for axis in choices for name in axis.names])
 
 
-def _without_free(axes: Sequence[Axis], values: Sequence[Where]) -> tuple[Sequence[Axis], list[Where]]:
+def _without_free(axes: Sequence[VariedAxis], values: Sequence[Where]) -> tuple[Sequence[VariedAxis], list[Where]]:
     """Values without the parameters of which all values are among them, whatever the others are."""
     kept = list(axes)
     for axis in axes:
@@ -151,5 +151,5 @@ def _without_free(axes: Sequence[Axis], values: Sequence[Where]) -> tuple[Sequen
 
 
 def unit_of(standing: Standing) -> str:
-    """What a time of a standing is of."""
+    """Returns the unit that a time of a standing is of."""
     return f"per {standing.samples:,} samples" if standing.samples else "per iteration"

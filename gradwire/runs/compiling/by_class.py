@@ -54,7 +54,7 @@ class ByClass:
 
     @property
     def work(self) -> Plan | RingSequence:
-        """What has the samples and the computing time of an iteration."""
+        """The plan that has the samples and the computing time of an iteration."""
         return self.job.plan if isinstance(self.job, ClassPlan) else self.job
 
     @property

@@ -77,7 +77,7 @@ class NetworkLink(Section):
 
 
 class NoteKind(StrEnum):
-    """What became of a part of a file."""
+    """The ways in which a part of a file is not taken as it stands."""
 
     UNUSED = "unused"
     """Attributes, or keys, that are not used. names: theirs."""
@@ -100,7 +100,7 @@ class NoteKind(StrEnum):
 
 
 class NetworkNote(Section):
-    """What became of a part of a file that is not in the network as it is in the file."""
+    """A part of a file that is not in the network as it is in the file."""
 
     kind: NoteKind
     """What became of it."""
@@ -184,7 +184,7 @@ class NetworkDefinition(Section):
 
     @property
     def is_slow(self) -> bool:
-        """Whether any link has a lower rate than `fabric.rate` may have: a burst of 64 KiB takes too long there."""
+        """Returns whether any link has a lower rate than `fabric.rate` may have: a burst of 64 KiB takes too long there."""
         return any(link.rate is not None and link.rate < LOWEST_RATE_BPS for link in self.links)
 
     @property

@@ -206,7 +206,7 @@ Watch = Callable[[Path, int, int], None]
 
 
 class OtherCommunication(StrEnum):
-    """What becomes of kernels that communicate without NCCL, whose bytes no profile says."""
+    """The treatment of kernels that communicate without NCCL, whose bytes no profile states."""
 
     COMPUTES = "computes"
     """They count as computation."""

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from gradwire.vm.pace import Pace, PaceMeter
+from gradwire.vm.pace import MachinePace, PaceMeter
 from gradwire.vm.watching import Watched
 from tests.unit.vm.test_watching import TASK, kernel_like
 
@@ -22,7 +22,7 @@ class _Clock:
 
 def test_the_pace_is_told_once_a_period_with_shares_of_who_was_seen() -> None:
     memory, places = kernel_like(24)
-    told: list[Pace] = []
+    told: list[MachinePace] = []
     clock = _Clock()
     meter = PaceMeter(Watched(os.getpid(), places), 1.0, told.append, clock)
     struct.pack_into("<Q", memory, 0, 0)
@@ -39,7 +39,7 @@ def test_the_pace_is_told_once_a_period_with_shares_of_who_was_seen() -> None:
 
 def test_time_for_which_a_kernel_is_held_is_not_counted() -> None:
     _, places = kernel_like(24)
-    told: list[Pace] = []
+    told: list[MachinePace] = []
     clock = _Clock()
     meter = PaceMeter(Watched(os.getpid(), places), 10.0, told.append, clock)
     for step_s in (*[0.5] * 10, 3600.0, *[0.5] * 10):
@@ -51,7 +51,7 @@ def test_time_for_which_a_kernel_is_held_is_not_counted() -> None:
 def test_a_kernel_that_has_ended_is_not_told_of() -> None:
     _, places = kernel_like(24)
     clock = _Clock()
-    told: list[Pace] = []
+    told: list[MachinePace] = []
     meter = PaceMeter(Watched(os.getpid(), places._replace(task=8)), 1.0, told.append, clock)
     for _ in range(10):
         clock.now_s += 0.5

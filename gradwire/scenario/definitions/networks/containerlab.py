@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gradwire.scenario.definitions.networks.lab_links import Lab, LabError, items, refused, table
+from gradwire.scenario.definitions.networks.lab_links import LabError, LabTopology, items, refused, table
 from gradwire.scenario.definitions.networks.network_form import Content, shown
 
 HOSTS = frozenset({"linux", "ext-container", "k8s-kind", "host"})
@@ -64,10 +64,10 @@ def containerlab(path: Path, document: Any) -> Content:
         raise refused(path, error) from error
 
 
-def _lab(topology: Mapping[str, Any]) -> Lab:
+def _lab(topology: Mapping[str, Any]) -> LabTopology:
     nodes = table(topology["nodes"], "topology.nodes")
     defaults, kinds, groups = (table(topology.get(key), f"topology.{key}") for key in ("defaults", "kinds", "groups"))
-    lab = Lab({})
+    lab = LabTopology({})
     for name, given in nodes.items():
         node = table(given, f"topology.nodes.{name}")
         group = table(groups.get(str(node.get("group", defaults.get("group", "")))), "topology.groups")
@@ -87,7 +87,7 @@ def _is_router(image: str) -> bool:
     return any(word in image.lower() for word in ROUTER_IMAGES)
 
 
-def _add(lab: Lab, number: int, link: Mapping[str, Any]) -> None:
+def _add(lab: LabTopology, number: int, link: Mapping[str, Any]) -> None:
     where = f"topology.links.{number - 1}"
     lab.skip([key for key in link if key not in OF_LINKS], of_link=True)
     if "endpoints" not in link:

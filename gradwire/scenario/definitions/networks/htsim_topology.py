@@ -157,7 +157,7 @@ def _ends(
 
 
 def _link(numbers: _Numbers, tier: int) -> Content:
-    """What a link down from a tier is like."""
+    """Returns the properties of a link down from a tier."""
     below_ns = numbers.of_tier(tier - 1, "switch_latency_ns") if tier else 0
     switches_ns = (numbers.of_tier(tier, "switch_latency_ns") + below_ns) / 2
     delay_ns = numbers.of_tier(tier, "downlink_latency_ns") + switches_ns

@@ -1,4 +1,4 @@
-"""What readers of labs' files share (containerlab's and netlab's): nodes by name, and links between any number of them."""
+"""The part that readers of labs' files share (containerlab's and netlab's): nodes by name, and links between any number of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class LabError(Exception):
 
 
 @dataclass
-class Lab:
+class LabTopology:
     """A lab while its file is read."""
 
     #: The list of a NetworkDefinition, "hosts" or "switches", by node.

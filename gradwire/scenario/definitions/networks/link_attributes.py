@@ -1,4 +1,4 @@
-"""What attributes of links say in files of graphs: the usual names of rates, delays, losses and queues, and their units."""
+"""Attributes of links in files of graphs: the usual names of rates, delays, losses and queues, and their units."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DIFFERENCE = 1e-3
 
 @dataclass(frozen=True)
 class Field:
-    """What an attribute of a link is."""
+    """A meaning that an attribute of a link may have."""
 
     #: The key of a NetworkLink.
     key: str
@@ -54,7 +54,7 @@ class Field:
 
 @dataclass
 class LinkReading:
-    """What the attributes of a link are read as."""
+    """The properties of a link, as read from its attributes."""
 
     values: Content = field(default_factory=dict)
     #: A line for each attribute whose value is wrong.
@@ -67,7 +67,7 @@ class LinkReading:
 
 @lru_cache(maxsize=1024)
 def field_of(name: str) -> Field | None:
-    """What an attribute of this name is; None if it is none of those that are known."""
+    """Returns the meaning of an attribute of this name; None if it is none of those that are known."""
     plain = name.lower().replace("_", "").replace("-", "")
     for key, stems in KEYS.items():
         if plain in stems:

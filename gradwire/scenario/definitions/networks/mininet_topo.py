@@ -1,4 +1,4 @@
-"""What a class of Mininet's Topo says of its network (scenario/definitions/topo_process.py)."""
+"""The network that a class of Mininet's Topo describes (scenario/definitions/topo_process.py)."""
 
 from __future__ import annotations
 

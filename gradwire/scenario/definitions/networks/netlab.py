@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from gradwire.scenario.definitions.networks.lab_links import Lab, LabError, items, refused, table
+from gradwire.scenario.definitions.networks.lab_links import LabError, LabTopology, items, refused, table
 from gradwire.scenario.definitions.networks.network_form import Content, shown
 
 HOST_DEVICES = frozenset({"linux"})
@@ -48,11 +48,11 @@ def netlab(path: Path, document: Any) -> Content:
         raise refused(path, error) from error
 
 
-def _lab(document: Mapping[str, Any]) -> Lab:
+def _lab(document: Mapping[str, Any]) -> LabTopology:
     written = _nested(document, "the file")
     default = str(table(written.get("defaults"), "defaults").get("device", ""))
     groups = _groups(written.get("groups"))
-    lab = Lab({})
+    lab = LabTopology({})
     for name, given in _nodes(written.get("nodes"), groups).items():
         layers = [table(given, f"nodes.{name}")]
         layers += [group for group in groups if any(fnmatchcase(name, member) for member in _members(group))]
@@ -68,7 +68,7 @@ def _lab(document: Mapping[str, Any]) -> Lab:
 
 
 def _nodes(nodes: Any, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What is said of each node. A list has names, tables with a name, or tables of one name each; groups may create
+    """Returns the table of each node. A list has names, tables with a name, or tables of one name each; groups may create
     nodes."""
     listed = nodes.split(",") if isinstance(nodes, str) else nodes
     found: dict[str, Any] = {} if isinstance(listed, list) else table(nodes, "nodes")
@@ -129,7 +129,7 @@ def _links(links: Any, depth: int = 0) -> Iterator[Any]:
             yield link
 
 
-def _add(lab: Lab, number: int, link: Any) -> None:
+def _add(lab: LabTopology, number: int, link: Any) -> None:
     where = f"links.{number - 1}"
     if isinstance(link, str):
         link = [link] if link in lab.kinds else link.split("-")
@@ -154,7 +154,7 @@ def _add(lab: Lab, number: int, link: Any) -> None:
     lab.join(number, _known(lab, ends, where), values)
 
 
-def _of_interfaces(link: Mapping[str, Any], lab: Lab) -> list[str]:
+def _of_interfaces(link: Mapping[str, Any], lab: LabTopology) -> list[str]:
     """Keys of a link's interfaces that are not used."""
     listed = link.get("interfaces")
     interfaces = listed if isinstance(listed, list) else [value for key, value in link.items() if key in lab.kinds]
@@ -173,7 +173,7 @@ def _node(end: Any, where: str) -> str:
     raise LabError(f"{where}: {shown(end)}: must be the name of a node, or a table with the key node")
 
 
-def _known(lab: Lab, ends: list[str], where: str) -> list[str]:
+def _known(lab: LabTopology, ends: list[str], where: str) -> list[str]:
     if unknown := [end for end in ends if end not in lab.kinds]:
         raise LabError(f"{where}: no node is called {shown(unknown[0])}")
     return ends

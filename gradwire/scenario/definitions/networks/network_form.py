@@ -1,4 +1,4 @@
-"""What a form of network files is, and what readers of several forms share."""
+"""The interface of a form of network files, and the parts that readers of several forms share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rank of a Kineto profile does and waits for, in order: the chain that kineto_profile.py describes."""
+"""The work and the waits of a rank of a Kineto profile, in order: the chain that kineto_profile.py describes."""
 
 from __future__ import annotations
 

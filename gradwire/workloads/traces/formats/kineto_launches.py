@@ -1,4 +1,4 @@
-"""When the host launched what the GPU of a Kineto profile did, and what it had launched before the profile began.
+"""The launches of a Kineto profile: when the host launched each row of the GPU, and which rows it had launched before the profile began.
 
 A kernel has the correlation of the call of the runtime that launched it; all kernels of a graph have that of one
 `cudaGraphLaunch`. A profile has the kernels that ran while it was recorded, and so also those that the host launched
@@ -38,7 +38,7 @@ class Launches:
 
 @dataclass(frozen=True)
 class Launched:
-    """When the host launched each row, and how that is known."""
+    """The time at which the host launched each row, and how that is known."""
 
     at_ns: Int64
     #: Rows launched before the profile began.

@@ -136,7 +136,7 @@ def read(path: Path, reading: Reading, watch: Watch) -> list[RankRecord]:
 
 
 def _parallelism(path: Path, words: list[str], reading: Reading) -> _Parallelism:
-    """What the first line says. Raises InputFault for what is not read, with its key."""
+    """Returns the parallelism that the first line states. Raises InputFault for a value that is not read, with its key."""
     policy, *rest = words or [""]
     if policy not in TRANSFORMERS:
         raise InputFault(f"{path}: line 1: {policy}: of SimAI's parallelisms, {' and '.join(TRANSFORMERS)} are read")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gradwire.analysis.findings.axes import Role, axes_of
+from gradwire.analysis.findings.axes import KeyRole, axes_of
 from gradwire.analysis.findings.findings import BestChoice, Effects, Finding, OfJob, find
 from gradwire.analysis.findings.observations import observations
 from gradwire.analysis.points import PointResult
@@ -224,11 +224,11 @@ def test_a_parameter_of_some_strategies_alone_makes_no_setting_of_its_own() -> N
 def test_parameters_that_vary_together_are_one() -> None:
     settings = [{"rate": "10gbit", "workers": "2"}, {"rate": "25gbit", "workers": "4"}]
     (axis,) = axes_of(settings, KEYS)
-    assert (axis.names, axis.role) == (("rate", "workers"), Role.WORKERS)
+    assert (axis.names, axis.role) == (("rate", "workers"), KeyRole.WORKERS)
     (table,) = axes_of(
         [{"cluster": "workers=2, servers=1", "workers": "2"}, {"cluster": "workers=4, servers=2", "workers": "4"}], {}
     )
-    assert (table.names, table.role) == (("cluster",), Role.WORKERS)
+    assert (table.names, table.role) == (("cluster",), KeyRole.WORKERS)
 
 
 @pytest.mark.parametrize("rows", [[], [row(1.0, "invalid: drops")]])
