@@ -163,7 +163,7 @@ def test_windows_follow_delays_unless_the_scenario_chooses_them(
     assert np.mean(ran.times_s[1:]) == pytest.approx(COMPUTE_S + 6 * message_s + barrier_s, rel=0.1)
     (row,) = read_csv(tmp_path / "run" / "points.csv")
     assert row["fluid_cause"] == cause
-    assert ("sockets' windows are" in " ".join(ran.shown.split())) == bool(settings)
+    assert ("a larger transport.buffer" in " ".join(ran.shown.split())) == bool(settings)
     (check,) = [each for each in ran.stored.last_verdict().checks if each.name == "windows"]
     assert ("transport.buffer" in check.value) == bool(settings)
 
