@@ -18,7 +18,7 @@ from gradwire.vm.session import PaceListener
 
 RESUMES = "interrupted; what was complete is kept, and the same command continues from there"
 
-PACE_PERIOD_S = {True: 10.0, False: 300.0}
+PACE_PERIOD_S, PACE_PERIOD_ELSEWHERE_S = 10.0, 300.0
 """Wall time after which a command that runs programs says how far it is: at a terminal, and elsewhere."""
 
 replace_closed_streams()  # before anything here asks what they are
@@ -45,9 +45,8 @@ def screen() -> TerminalScreen:
 
 def pace_listener() -> PaceListener:
     """Prints among the errors how a run of programs is getting on: nobody should have to guess whether it does."""
-    return PaceListener(
-        PACE_PERIOD_S[errors.is_terminal], lambda pace: errors.print(str(pace), markup=False, highlight=False)
-    )
+    period_s = PACE_PERIOD_S if errors.is_terminal else PACE_PERIOD_ELSEWHERE_S
+    return PaceListener(period_s, lambda pace: errors.print(str(pace), markup=False, highlight=False))
 
 
 def show(*parts: Part) -> None:

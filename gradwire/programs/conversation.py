@@ -77,6 +77,7 @@ def conversation(
     ends. Raises what `session` raises.
 
     job_name: as for `Boot`. cpu: the one that the kernel is pinned to; by default the last that this process may use.
+    listener: hears how the job is getting on.
     """
     argv = [sys.executable, "-m", f"gradwire.inside.{module}", JOB_FOLDER, KEY_INSIDE]
     key = secrets.token_bytes(KEY_BYTES)

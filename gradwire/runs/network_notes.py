@@ -25,11 +25,11 @@ def _of(fabric: FabricSection, network: NetworkDefinition) -> Iterator[str]:
         yield WORDS[note.kind](note)
     all_links = len(network.links)
     if without := sum(link.rate is None for link in network.links):
-        yield f"{_of_all(without, all_links)} no rate in the file: fabric.rate counts"
+        yield f"{_of_all(without, all_links)} no rate in the file: fabric.rate applies"
     if fabric.delay_from_coordinates:
         without = sum(link.delay is None and link.distance_km is None for link in network.links)
         if without:
-            yield f"{_of_all(without, all_links)} no coordinates at both ends: fabric.delay counts"
+            yield f"{_of_all(without, all_links)} no coordinates at both ends: fabric.delay applies"
 
 
 def _of_all(some: int, every: int) -> str:
@@ -54,10 +54,10 @@ def _places(note: NetworkNote) -> str:
 WORDS: Mapping[NoteKind, Callable[[NetworkNote], str]] = {
     NoteKind.UNUSED: lambda note: f"not used, in {_places(note) or 'the file'}: {_names(note)}",
     NoteKind.OVERRULED: lambda note: (
-        f"{_names(note)} of {_places(note)} differ from attributes that count before them, and are not used"
+        f"{_names(note)} of {_places(note)} contradict other attributes, which take precedence, and are not used"
     ),
     NoteKind.SWITCHES: lambda note: f"{_places(note)} of other types than host and switch are switches: {_names(note)}",
-    NoteKind.OUTSIDE: lambda note: f"{_places(note)} of other networks (Internal = 0) are switches as the others are",
+    NoteKind.OUTSIDE: lambda note: f"{_places(note)} of other networks (Internal = 0) are switches like the others",
     NoteKind.ALONE: lambda note: f"{_places(note)} without links left out: {_names(note)}",
     NoteKind.LOOPS: lambda note: f"{_places(note)} of a node to itself left out: {_names(note)}",
     NoteKind.STUBS: lambda note: f"{_places(note)} with one end in the network left out: {_names(note)}",

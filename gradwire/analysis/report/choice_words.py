@@ -232,11 +232,11 @@ def _gains(segment: _Segment, words: ValueWords, *, short: bool = False) -> str:
     text = _over([entry for entry, _ in nexts], "the next", words)
     if any(entry is not last for (entry, _), (last, _) in zip(nexts, lasts, strict=True)) and not short:
         text += f", and {_over([entry for entry, _ in lasts], 'the slowest', words)}"
-    most, where = max(lasts, key=lambda pair: pair[0].against.ratio)
+    _, where = max(lasts, key=lambda pair: pair[0].against.ratio)
     ratios = [factor(entry.against.ratio) for entry, _ in lasts]
     if short:
         return f" ({text})"
-    at = f" (most {words.at([where.where])})" if len(set(ratios)) > 1 and len(led) > 1 and most else ""
+    at = f" (most {words.at([where.where])})" if len(set(ratios)) > 1 and len(led) > 1 else ""
     return f": {text}{at}"
 
 

@@ -35,6 +35,7 @@ from gradwire.analysis.report.value_words import (
     seconds,
     shares,
 )
+from gradwire.analysis.statistics import LEVEL_MARGIN
 
 
 def sentences(findings: Sequence[Finding], write: Labels) -> list[str]:
@@ -278,7 +279,7 @@ def _job(found: OfJob, words: ValueWords) -> str:
         ratios = factors([low, high])
         alone = (
             "the other jobs cost it nothing"
-            if high < 1.01
+            if high < 1 + LEVEL_MARGIN
             else f"the other jobs make it take {ratios} as long as alone"
         )
     return f"job {found.job}: {'; '.join(filter(None, (*texts, alone)))}"
