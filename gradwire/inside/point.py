@@ -34,6 +34,7 @@ from gradwire.datatypes.records import (
 from gradwire.faults import Fault
 from gradwire.inside.capturing import capturing
 from gradwire.inside.deadlock_watch import watching
+from gradwire.inside.first_packets import announce_ways
 from gradwire.inside.own_controller import await_ways
 from gradwire.inside.point_protocol import (
     PAUSES_FILE,
@@ -174,6 +175,7 @@ def run_point(folder: Path) -> None:
 def _replay_and_record(task: PointTask, folder: Path, ready: ReplayBench) -> None:
     network, agents = ready.testbed.network, ready.agents
     say(FirstByte())
+    announce_ways(network, [Plan.load(folder / plan.file) for plan in task.plans])
     with watching(network, agents):
         probe_ratio = _probe_rate(task, folder, ready)
         chosen, notes = _choose_plan(task, folder, agents)

@@ -25,6 +25,10 @@ from gradwire.network.routed_network import RoutedNetwork
 MOST_SPRAYED_WAYS = 64
 """Over which bursts are spread: as many rules for each destination at a leaf."""
 IDENTIFICATION_BITS = 16
+SPRAYED_GSO_BYTES = 12_288
+"""Largest burst by default: 8 segments at MTU 1500, besides what Linux keeps for headers, and so a chunk to the byte.
+All-to-all of 64 KiB among 16 hosts at 100 Gbit/s, 4 leaves and 4 spines, took 1.33 times the time of an ideal network
+with 32 segments, 1.16 with 8 and 1.10 with one, as on one switch; processor time of the run was 12.1, 13 and 16.2 s."""
 EVEN_TURNS = 64
 """Turns for each way, where the number of ways is not a power of 2: one more or less makes no difference of 2 %."""
 GOLDEN = (math.sqrt(5) - 1) / 2

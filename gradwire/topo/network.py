@@ -37,7 +37,7 @@ from gradwire.topo.netlink.addresses import NeighbourRequests, configuring, has_
 from gradwire.topo.netlink.delay_lines import holding
 from gradwire.topo.netlink.qdiscs import QdiscEntry, can_be_copied, copying, parts, shown
 from gradwire.topo.nodes import BatchSwitch, FabricTopo, OutsideController, QuietHost, QuietLink, QuietMininet
-from gradwire.topo.packet_sockets import enlarge_packet_sockets
+from gradwire.topo.switch_sockets import enlarge_switch_sockets
 from gradwire.topo.tc import Classify, batch_text, port_commands
 from gradwire.topo.wiring import (
     Naming,
@@ -328,7 +328,8 @@ class Network:
         run(asked_of_switches("ovs-vsctl", *arguments[1:]))
         if self.userspace:
             self._open_sending_socket()
-            enlarge_packet_sockets(_switch_process())
+        if self.userspace or self._owns_kernel:
+            enlarge_switch_sockets(_switch_process())
         shown = run(asked_of_switches("ovs-vsctl", "--format=json", "--columns=name,ofport,error", "list", "Interface"))
         switch_ports = self._interfaces(self.fabric.switch_names())
         check_interfaces(shown, {interface: port.number for interface, port in switch_ports.items()})

@@ -43,6 +43,10 @@ def ring(hosts: int, size_bytes: int) -> list[Transfer]:
     return [Transfer(host, (host + 1) % hosts, size_bytes) for host in range(hosts)]
 
 
+FELT_ACK_SHARE = 0.005
+"""Share of a line that ACKs take, from which on they would be felt: a third of what the rate probe tolerates."""
+
+
 def probe_phases(fabric: Fabric, size_bytes: int) -> list[tuple[list[Transfer], float]]:
     """Returns phases that load every host's port in both directions at once, then uplinks of leaves and pods; each
     with its ideal rate.
@@ -67,12 +71,21 @@ def probe_phases(fabric: Fabric, size_bytes: int) -> list[tuple[list[Transfer], 
     if len(leaves) > 1:
         if not (fabric.is_tiered and fabric.routing.policy.takes_shortest_ways):
             across, slowest_bps = _apart(fabric, size_bytes)
+            groups = [across]
         else:
             ends = zip(leaves, (*leaves[1:], leaves[0]), strict=True)
             across = [Transfer(near[0], far[-1], size_bytes) for near, far in ends]
+            groups = _apart_from_acks(across) if fabric.ack_share() > FELT_ACK_SHARE else [across]
             slowest_bps = min([*fabric.host_bps, *(tier.slowest_bps for tier in fabric.tree.tiers)])
-        phases.append((across, min(limit_bps, slowest_bps)))
+        phases += [(group, min(limit_bps, slowest_bps)) for group in groups]
     return phases
+
+
+def _apart_from_acks(around: list[Transfer]) -> list[list[Transfer]]:
+    """Flows from leaf to leaf around all of them, in groups in which no leaf both sends and receives: there, a flow's
+    ACKs would share lines with the next flow's data, if the switches happened to hash them so."""
+    even, odd = around[: len(around) // 2 * 2 : 2], around[1::2]
+    return [group for group in (even, odd, around[len(around) // 2 * 2 :]) if group]
 
 
 def _apart(fabric: Fabric, size_bytes: int) -> tuple[list[Transfer], float]:

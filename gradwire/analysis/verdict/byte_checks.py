@@ -93,7 +93,7 @@ def port_bytes_check(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     plus ACKs.
 
     Other tenants' flows count with what their TCP sent. The lower limit is the payload alone. The upper limit is the
-    payload as full frames x 1.01, one ACK for every two segments, PORT_SLACK_BYTES per message, HANDSHAKE_BYTES per
+    payload as full frames x 1.01, ACKs (`_ack_share`), PORT_SLACK_BYTES per message, HANDSHAKE_BYTES per
     possible connection, and FLOOR_BYTES. Only ports "h*-eth0" count; aggregators have none.
     """
     moved = _from_hosts(plan, fabric, transfers(plan))
@@ -171,12 +171,16 @@ def tcp_frame_share(fabric: Fabric) -> float:
 def _ack_share(fabric: Fabric) -> float:
     """Upper limit of the bytes of pure ACKs per byte of data frames.
 
-    Where packets are dropped or marked, receivers answer each frame at once: what is out of order (RFC 5681, section
-    4.2), and with DCTCP whenever a mark begins or ends (RFC 8257, section 3.2).
+    Where packets are dropped, marked, or overtake one another, receivers answer each frame at once: what is out of order
+    (RFC 5681, section 4.2), and with DCTCP whenever a mark begins or ends (RFC 8257, section 3.2). Linux does so too with
+    the first ones after a pause (quick ACKs, net/ipv4/tcp_input.c), which counts where a burst is a single frame: 64 KiB
+    are 45.
     """
-    if fabric.has_switch_queues:
-        return (IP_TCP_HEADER_BYTES + SACK_BYTES + ETHERNET_HEADER_BYTES) / (fabric.mtu_bytes + ETHERNET_HEADER_BYTES)
-    return (IP_TCP_HEADER_BYTES + ETHERNET_HEADER_BYTES) / (2 * (fabric.mtu_bytes + ETHERNET_HEADER_BYTES))
+    frame_bytes = fabric.mtu_bytes + ETHERNET_HEADER_BYTES
+    ack_bytes = IP_TCP_HEADER_BYTES + ETHERNET_HEADER_BYTES
+    if fabric.has_switch_queues or fabric.routing.policy.splits_messages:
+        return (ack_bytes + SACK_BYTES) / frame_bytes
+    return ack_bytes / (frame_bytes if fabric.gso_bytes < 2 * frame_bytes else 2 * frame_bytes)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from gradwire.network.flowlets import FLOWLET_GAP_S
 from gradwire.network.links import LinkSetting
 from gradwire.network.lossless import GSO_BYTES, Lossless
 from gradwire.network.routing import POLICIES
+from gradwire.network.sprayed_ways import SPRAYED_GSO_BYTES
 from gradwire.network.topology import STRUCTURES
 from gradwire.scenario.sections.lossless import LosslessSection, RedSection
 from gradwire.workloads.fields import (
@@ -221,7 +222,8 @@ class FabricSection(Section):
     """Largest IP packet."""
     gso: SizeBytes | None = Field(None, ge=576, le=MAX_GSO_BYTES)
     """The largest burst that a host hands to its port at once (segmentation offload). Unset: 64 KiB; with `lossless` 16 KiB;
-    with `buffer` or `ecn` one frame, for there a burst would be dropped or marked as a whole."""
+    with `routing` = "spray" 12 KiB, so that a message of 64 KiB has bursts for several ways; with `buffer` or `ecn` one
+    frame, for there a burst would be dropped or marked as a whole."""
     buffer: Literal["deep"] | Annotated[SizeBytes, Field(ge=LEAST_BUFFER_BYTES, le=LARGEST_BUFFER_BYTES)] = "deep"
     """What a switch's port holds of each traffic class, as bytes of frames, before it drops what comes next; or "deep", as with priority
     flow control, so that nothing is dropped."""
@@ -321,9 +323,10 @@ class FabricSection(Section):
         if self.gso is not None:
             return self.gso
         frame_bytes = self.mtu_bytes + ETHERNET_HEADER_BYTES
-        if self.lossless is not None and not self.drops_or_marks:
-            return max(frame_bytes, GSO_BYTES)
-        return frame_bytes if self.drops_or_marks else MAX_GSO_BYTES
+        if self.drops_or_marks:
+            return frame_bytes
+        sprayed_bytes = SPRAYED_GSO_BYTES if self.routing_in_effect.policy.splits_messages else MAX_GSO_BYTES
+        return max(frame_bytes, min(sprayed_bytes, GSO_BYTES if self.lossless is not None else MAX_GSO_BYTES))
 
     @model_validator(mode="after")
     def _what_graphs_need(self) -> Self:
