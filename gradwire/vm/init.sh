@@ -30,6 +30,11 @@ mount -t hostfs -o /proc/self/cwd/. job /run/job 2>/dev/null ||
 # an agent had 490 MB at the machine's limit of mappings, with it 1,140.
 echo 1000000 >/proc/sys/vm/percpu_pagelist_high_fraction || fail "cannot set vm.percpu_pagelist_high_fraction"
 ip link set lo up || fail "cannot raise the loopback interface"
+# Emulated hosts have no name server. One of this machine may have an address of their network (10.255.255.254 in WSL): then each lookup
+# waits 6 s for an answer to ARP, as Python's http.server does before it listens. Without any, lookups fail at once.
+if [ -f /etc/resolv.conf ] && [[ $(</etc/resolv.conf) = *nameserver* ]]; then
+    mount --bind /dev/null /etc/resolv.conf || fail "cannot hide /etc/resolv.conf"
+fi
 # Hosts choose among all congestion controls that there are. Without this, dctcp and dcqcn are the first network namespace's alone.
 read -r congestion_controls </proc/sys/net/ipv4/tcp_available_congestion_control &&
     echo "$congestion_controls" >/proc/sys/net/ipv4/tcp_allowed_congestion_control || fail "cannot allow TCP's congestion controls"
