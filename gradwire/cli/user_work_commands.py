@@ -237,7 +237,8 @@ def import_traces(
             show_default=False,
             readable=False,
             help="one file per rank, or folders of them: Kineto profiles and PyTorch execution traces (.json, "
-            ".json.gz), Chakra traces (.et); or one of all ranks: GOAL schedules, workloads of SimAI",
+            ".json.gz), Chakra traces (.et), logs of NCCL, its Inspector, RCCL or DeepSpeed; or one of all ranks: GOAL "
+            "schedules, workloads of SimAI",
         ),
     ],
     out: Annotated[
