@@ -18,7 +18,7 @@ from gradwire.workloads.traces.record import Reading
 from tests.hostile import chakra_nodes
 from tests.hostile.damage import damaged
 from tests.hostile.json_text import spoiled
-from tests.unit.workloads.traces import small_logs
+from tests.unit.workloads.traces import small_logs, small_msccl
 from tests.unit.workloads.traces.small_traces import (
     KinetoFile,
     ddp_step,
@@ -53,7 +53,9 @@ def hostile_input(format_name: str, number: int) -> HostileInput:
         for rank in range(ranks)
     }
     reading = _reading(random)
-    if format_name == "recording" and random.random() < 0.8:  # without which none becomes a workload
+    if format_name == "msccl" and random.random() < 0.9:  # without which none becomes a workload
+        reading = replace(reading, buffer_bytes=random.choice((600, 6_000_000, 2**60)), step=None)
+    if format_name == "recording" and random.random() < 0.8:  # likewise
         reading = replace(reading, flops_per_s=1e12, step=None)
     return HostileInput(files, reading)
 
@@ -259,6 +261,29 @@ def _goal_binary(_: int, random: Random) -> bytes:
     return bytes(content)
 
 
+def _msccl(_: int, random: Random) -> bytes:
+    """An algorithm, of whose attributes some are others'."""
+    lines = random.choice((small_msccl.ring_of_three, small_msccl.exchange_of_two))().splitlines()
+    attributes = [word for line in lines for word in line.split() if "=" in word]
+    odd = (
+        's="99999999999"',
+        'srcoff="-1"',
+        'cnt="4000000"',
+        'type="nop"',
+        'inplace="1"',
+        "<step",
+        "</tb>",
+        "&a;",
+        "\x00",
+    )
+    for _ in range(random.choice((0, 0, 1, 3))):
+        line = random.randrange(len(lines))
+        words = lines[line].split()
+        words[random.randrange(len(words))] = random.choice((*odd, *attributes))
+        lines[line] = " ".join(words)
+    return "\n".join(lines).encode() + b"\n"
+
+
 MAKERS = {
     "kineto": _kineto,
     "execution-trace": _execution_trace,
@@ -267,6 +292,7 @@ MAKERS = {
     "recording": _recording,
     "goal": _goal,
     "goal-binary": _goal_binary,
+    "msccl": _msccl,
     "nccl-inspector": _nccl_inspector,
     "nccl-log": _nccl_log,
     "rccl-replay": _rccl_replay,

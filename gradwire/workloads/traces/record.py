@@ -239,6 +239,8 @@ class Reading:
     several_groups: dict[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
     #: What becomes of kernels that communicate without NCCL.
     other_communication: OtherCommunication = OtherCommunication.COMPUTES
+    #: Bytes of the larger buffer of a collective that is an algorithm of MSCCL.
+    buffer_bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from gradwire.workloads.traces.formats import (
     goal,
     goal_binary,
     kineto_profile,
+    msccl,
     nccl_inspector,
     nccl_log,
     rccl_replay_binary,
@@ -151,18 +152,8 @@ class Format:
 
 
 MODULES = (
-    *(
-        recording,
-        goal,
-        goal_binary,
-        simai,
-        nccl_inspector,
-        rccl_replay_text,
-        rccl_replay_binary,
-        execution_trace,
-        kineto_profile,
-    ),
-    *(chakra_json, deepspeed_log, nccl_log, chakra),
+    *(recording, goal, goal_binary, msccl, simai, nccl_inspector, rccl_replay_text, rccl_replay_binary),
+    *(execution_trace, kineto_profile, chakra_json, deepspeed_log, nccl_log, chakra),
 )
 """In the order in which they are asked."""
 FORMATS = tuple(Format(module.NAME, module.recognises, module.read) for module in MODULES)

@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import struct
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,7 @@ import numpy.typing as npt
 
 from gradwire.faults import InputFault
 from gradwire.workloads.traces.formats.goal_schedule import RankSchedule
-from gradwire.workloads.traces.formats.json_items import opened, progress
+from gradwire.workloads.traces.formats.json_items import opened, progress, read_block
 from gradwire.workloads.traces.record import MOST_RANKS, MOST_TASKS, Call, RankRecord, Reading, Watch
 from gradwire.workloads.traces.workload import Int64, Kind
 
@@ -68,10 +67,7 @@ def read(path: Path, reading: Reading, watch: Watch) -> list[RankRecord]:
 def _content(path: Path, watch: Watch) -> bytes:
     """What is behind the file's first number. Raises InputFault."""
     with opened(path) as file:
-        try:
-            content = file.read()
-        except (EOFError, OSError, zlib.error) as error:
-            raise InputFault(f"{path}: its compressed content is damaged or cut off: {error}") from error
+        content = read_block(path, file, -1)
         watch(path, *progress(file))
     return content[len(COOKIE) :]
 

@@ -9,14 +9,13 @@ behind `AllReduce` are one higher; the older struct is 8 bytes shorter. Behind a
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from gradwire.faults import InputFault
-from gradwire.workloads.traces.formats.json_items import opened, progress
+from gradwire.workloads.traces.formats.json_items import opened, progress, read_block
 from gradwire.workloads.traces.formats.rccl_replay import LATEST_MS, MADE, SPLIT, ReplayCall, ReplayLog
 from gradwire.workloads.traces.record import MOST_RANKS, RankRecord, Reading, Watch
 from gradwire.workloads.traces.workload import UNKNOWN
@@ -92,7 +91,7 @@ def _is_call(content: bytes) -> bool:
 def _layout(path: Path) -> _Layout:
     """The layout by which the second call is one as well; of a single call, the newer. Raises InputFault."""
     with opened(path) as file:
-        content = _read(path, file, 2 * MOST_RANKS)
+        content = read_block(path, file, 2 * MOST_RANKS)
     for layout in LAYOUTS:
         after = layout.whole.size + _tail_bytes(layout, content)
         if len(content) <= after or _is_call(content[after:]):
@@ -117,10 +116,10 @@ def _name(layout: _Layout, kind: int) -> str:
 
 def _calls(path: Path, file: IO[bytes], layout: _Layout, log: ReplayLog) -> Iterator[ReplayCall]:
     number = 0
-    while content := _read(path, file, layout.whole.size):
+    while content := read_block(path, file, layout.whole.size):
         place = f"call {number}"
         tail_bytes = _tail_bytes(layout, content)
-        tail = _read(path, file, tail_bytes) if tail_bytes else b""
+        tail = read_block(path, file, tail_bytes) if tail_bytes else b""
         if len(content) < layout.whole.size or len(tail) < tail_bytes:
             log.cut_off(place)
             return
@@ -141,10 +140,3 @@ def _of_fields(place: str, layout: _Layout, fields: tuple[int, ...], tail: bytes
         hex(unique if name == SPLIT else comm), str(unique), ranks, rank, ranks if name == SPLIT else UNKNOWN,
         count, datatype, root, hex(stream), *lists,
     )  # fmt: skip
-
-
-def _read(path: Path, file: IO[bytes], size_bytes: int) -> bytes:
-    try:
-        return file.read(size_bytes)
-    except (EOFError, OSError, zlib.error) as error:
-        raise InputFault(f"{path}: its compressed content is damaged or cut off: {error}") from error
