@@ -198,6 +198,8 @@ def _nccl_inspector(rank: int, random: Random) -> bytes:
         peer, at_us = random.choice((0, 1, 7)), small_logs.MICROSECOND + 9000
         name = random.choice(("Send", "Recv"))
         objects.append(small_logs.inspector_object(rank, name, 9000, begun_us=at_us, peer=peer))
+    if random.random() < 0.3:
+        objects = small_logs.inspector_dump(objects, heads=random.random() < 0.5)
     return _objects(objects, random)
 
 

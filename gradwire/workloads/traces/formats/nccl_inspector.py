@@ -12,11 +12,13 @@ times the bytes of its type (`inspectorPluginCollInfoInit`), as NCCL's functions
 in, of a reduce-scatter, what it gets, and of an all-to-all, what goes to one rank. `coll_sn` counts the calls of a kind in a
 communicator (`seqNumber` of src/plugin/profiler.cc). Only with NCCL_INSPECTOR_DUMP_VERBOSE=1 does it say when kernels began
 and ended, in microseconds of the host's clock.
+
+From v4.1 on, each dump of a communicator begins with an object that has `dump_stats` in place of a call; from v4.3 on, only
+that one has `header` and `metadata`, for all objects up to the next one. `proxy_trace` objects are of NCCL's own messages.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,12 +39,12 @@ from gradwire.workloads.traces.record import (
     Reading,
     Watch,
 )
-from gradwire.workloads.traces.workload import UNKNOWN, Kind
+from gradwire.workloads.traces.workload import POINT_TO_POINT, UNKNOWN, Kind
 
 NAME = "NCCL Inspector log"
 VERSION = "v4."
 """The beginning of the versions that are read; NCCL 2.28 to 2.30 write v4.0."""
-BEGINNING = re.compile(rb'\s*\{\s*"header"\s*:\s*\{\s*"id"\s*:\s*"[^"\\]{1,64}"\s*,')
+MARK = b'"inspector_output_format_version"'
 KINDS = {
     "AllReduce": Kind.ALL_REDUCE, "AllGather": Kind.ALL_GATHER, "ReduceScatter": Kind.REDUCE_SCATTER,
     "Broadcast": Kind.BROADCAST, "Reduce": Kind.REDUCE, "All2All": Kind.ALL_TO_ALL,
@@ -53,9 +55,12 @@ PER_MEMBER = (Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL)
 MOST_TIME_US = 2**62 // 1000
 VERBOSE = "NCCL_INSPECTOR_DUMP_VERBOSE=1"
 SMALLEST = "calls of less than NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES (8192 unless set) are not in it"
+LOST = "small, lost from the ring (NCCL_INSPECTOR_DUMP_COLL_RING_SIZE), or, before NCCL 2.30, not the last of a dump's interval"
+DUMP, PROXY, CALLS = "dump_stats", "proxy_trace", ("coll_perf", "p2p_perf")
 
 Whole = Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)]
-Microseconds = Annotated[int, msgspec.Meta(ge=0, le=MOST_TIME_US)]
+Microseconds = Annotated[float, msgspec.Meta(ge=0, le=MOST_TIME_US)]
+"""Whole in NCCL's own files; others have written fractions."""
 
 
 class Header(msgspec.Struct):
@@ -121,7 +126,7 @@ class _Process:
 
 def recognises(beginning: bytes) -> bool:
     """Returns whether a file that begins so may be a log of the Inspector."""
-    return BEGINNING.match(beginning) is not None
+    return MARK in beginning and beginning.lstrip()[:1] == b"{"
 
 
 def read(path: Path, reading: Reading, watch: Watch) -> list[RankRecord]:
@@ -131,20 +136,46 @@ def read(path: Path, reading: Reading, watch: Watch) -> list[RankRecord]:
     findings = Findings()
     by_place: dict[int, _Process] = {}
     ids: dict[int, dict[str, int]] = {}
-    process = ""
+    heads = _Heads(path)
     for number, said in enumerate(_objects(path, watch, findings)):
         place = f"object {number}"
-        header, metadata, call = _parsed(path, place, said, findings)
-        writer = f"{metadata.hostname}:{metadata.pid}"
-        process = process or writer
-        if writer != process:
-            raise InputFault(
-                f"{path}: {place}: metadata: is of {writer[:80]}, and what is before it of {process[:80]}: give a file per process"
-            )
+        header = heads.of(place, said)
         ids.setdefault(header.rank, {})[header.id] = header.n_ranks
+        call = _parsed(path, place, said, findings)
         if call is not None:
             _take(path, place, by_place.setdefault(header.rank, _Process()), header, call)
     return _records(path, by_place, ids, reading, findings)
+
+
+class _Heads:
+    """The communicator and the process of each object, of which a dump may say them once for all."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._last: Header | None = None
+        self._process = ""
+
+    def of(self, place: str, said: Any) -> Header:
+        """Returns the communicator of an object. Raises InputFault for another process, or another version."""
+        if not isinstance(said, dict):
+            raise InputFault(f"{self._path}: {place}: must be an object with 'header', 'metadata' and a call")
+        if "header" not in said and "metadata" not in said and self._last is not None:
+            return self._last
+        if not {"header", "metadata"} <= set(said):
+            raise InputFault(f"{self._path}: {place}: has no 'header' or no 'metadata', and no {DUMP} is before it")
+        header: Header = _convert(self._path, f"{place}: header", said["header"], Header)
+        metadata: Metadata = _convert(self._path, f"{place}: metadata", said["metadata"], Metadata)
+        version = metadata.inspector_output_format_version
+        if not version.startswith(VERSION):
+            what = f"inspector_output_format_version: '{version[:40]}': {VERSION}0 to {VERSION}3 are read"
+            raise InputFault(f"{self._path}: {place}: {what}")
+        writer = f"{metadata.hostname[:60]}:{metadata.pid}"
+        self._process = self._process or writer
+        if writer != self._process:
+            what = f"metadata: is of {writer}, and what is before it of {self._process}: give a file per process"
+            raise InputFault(f"{self._path}: {place}: {what}")
+        self._last = header if DUMP in said else None
+        return header
 
 
 def _objects(path: Path, watch: Watch, findings: Findings) -> Iterator[Any]:
@@ -154,27 +185,22 @@ def _objects(path: Path, watch: Watch, findings: Findings) -> Iterator[Any]:
     return json_objects(path, watch, cut_off)
 
 
-def _parsed(
-    path: Path, place: str, said: Any, findings: Findings
-) -> tuple[Header, Metadata, tuple[Kind, Performance] | None]:
-    """The parts of an object; no call if it is of a kind that is refused. Raises InputFault."""
-    if not isinstance(said, dict) or not {"header", "metadata"} <= set(said):
-        raise InputFault(f"{path}: {place}: must be an object with 'header', 'metadata', and 'coll_perf' or 'p2p_perf'")
-    header = _convert(path, f"{place}: header", said["header"], Header)
-    metadata = _convert(path, f"{place}: metadata", said["metadata"], Metadata)
-    version = metadata.inspector_output_format_version
-    if not version.startswith(VERSION):
-        raise InputFault(f"{path}: {place}: inspector_output_format_version: '{version[:40]}': {VERSION}0 is read")
-    for key, named, shape in (("coll_perf", "coll", CollectivePerformance), ("p2p_perf", "p2p", MessagePerformance)):
+def _parsed(path: Path, place: str, said: dict[str, Any], findings: Findings) -> tuple[Kind, Performance] | None:
+    """The call of an object; None if it has another use, or is of a kind that is refused. Raises InputFault."""
+    for key, named, shape in zip(CALLS, ("coll", "p2p"), (CollectivePerformance, MessagePerformance), strict=True):
         if isinstance(said.get(key), dict):
             name = said[key].get(named)
             kind = KINDS.get(name) if isinstance(name, str) else None
-            if kind is None or (kind in (Kind.SEND, Kind.RECV)) != (key == "p2p_perf"):
+            if kind is None or (kind in POINT_TO_POINT) != (named == "p2p"):
                 what = f"{named}: '{str(name)[:60]}' is a call whose bytes for each rank the Inspector does not say"
                 findings.refuse(str(path), place, f"{what}; a Kineto profile of the job does")
-                return header, metadata, None
-            return header, metadata, (kind, _convert(path, f"{place}: {key}", said[key], shape))
-    raise InputFault(f"{path}: {place}: has neither 'coll_perf' nor 'p2p_perf'")
+                return None
+            return kind, _convert(path, f"{place}: {key}", said[key], shape)
+    if PROXY in said:
+        findings.note(str(path), place, f"{PROXY}: what NCCL's proxies sent for calls: left out")
+    elif DUMP not in said:
+        raise InputFault(f"{path}: {place}: has none of {', '.join((*CALLS, DUMP, PROXY))}")
+    return None
 
 
 def _convert(path: Path, place: str, said: Any, shape: Any) -> Any:
@@ -197,19 +223,24 @@ def _take(path: Path, place: str, process: _Process, header: Header, said: tuple
     begun_ns = ended_ns = UNKNOWN
     if call.event_trace_ts is not None and call.event_trace_ts.kernel_events:
         kernels = call.event_trace_ts.kernel_events
-        begun_ns = 1000 * min(kernel.kernel_start_ts for kernel in kernels)
-        ended_ns = max(begun_ns, 1000 * max(kernel.kernel_stop_ts for kernel in kernels))
+        begun_ns = _nanoseconds(min(kernel.kernel_start_ts for kernel in kernels))
+        ended_ns = max(begun_ns, _nanoseconds(max(kernel.kernel_stop_ts for kernel in kernels)))
         if not begun_ns or ended_ns - begun_ns > LONGEST_NS:
             what = "kernel_events: a kernel must begin and end, within 10^6 s"
             raise InputFault(f"{path}: {place}: event_trace_ts: {what}")
     logged = Call(
         kind, place, call.msg_size_bytes * members, group=header.id, peer=peer, tag=_tag(header.id),
-        duration_ns=1000 * call.exec_time_us,
+        duration_ns=_nanoseconds(call.exec_time_us),
     )  # fmt: skip
     stream = header.id if peer == UNKNOWN else None
     serial = call.sn * (max(Kind) + 1) + kind
     process.serials.setdefault((header.id, kind), []).append(call.sn)
     process.calls.append(LoggedCall(logged, stream, begun_ns, ended_ns, serial=serial))
+
+
+def _nanoseconds(microseconds: float) -> int:
+    """Nanoseconds, as exact as the number is: a product of floats would be 256 ns coarse."""
+    return int(microseconds) * 1000 + round(microseconds % 1 * 1000)
 
 
 def _tag(name: str) -> int:
@@ -263,11 +294,11 @@ def _note_missing(record: RankRecord, process: _Process) -> None:
         if len(set(numbers)) != len(numbers):
             what = f"{kind.with_article} whose number (coll_sn, p2p_sn) is there twice in its communicator: give the log once"
             record.findings.refuse(record.file, "", what, len(numbers) - len(set(numbers)))
-        if kind not in (Kind.SEND, Kind.RECV) and (missing := max(numbers) - min(numbers) + 1 - len(set(numbers))) > 0:
+        if kind not in POINT_TO_POINT and (missing := max(numbers) - min(numbers) + 1 - len(set(numbers))) > 0:
             note(
                 record.file,
                 "",
-                f"{kind.words}: calls whose numbers are missing: they are left out ({SMALLEST})",
+                f"{kind.words}: calls whose numbers are missing are left out: they were {LOST}",
                 missing,
             )
     note(record.file, "", SMALLEST)
@@ -276,7 +307,7 @@ def _note_missing(record: RankRecord, process: _Process) -> None:
 def _refuse_untimed_messages(record: RankRecord, process: _Process) -> None:
     """Refuses messages in a log whose calls have no times: which of them begin together is not logged."""
     untimed = [logged.call for logged in process.calls if logged.begun_ns == UNKNOWN]
-    messages = [logged.call for logged in process.calls if logged.call.kind in (Kind.SEND, Kind.RECV)]
+    messages = [logged.call for logged in process.calls if logged.call.kind in POINT_TO_POINT]
     if untimed and messages:
         what = f"a message in a log without times: which of them go together is not said; write it with {VERBOSE}"
         record.findings.refuse(record.file, messages[0].place, what, len(messages))

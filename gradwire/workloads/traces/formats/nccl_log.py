@@ -31,7 +31,7 @@ SUBSYSTEMS = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL"
 PER_PROCESS = "NCCL_DEBUG_FILE=nccl.%h.%p"
 NUMBER, POINTER = "[0-9]{1,18}", r"(?:0x[0-9a-f]{1,16}|\(nil\))"
 PREFIX = re.compile(
-    rf"(?P<host>[^\s:]{{1,256}}):(?P<pid>{NUMBER}):{NUMBER} \[(?P<device>[0-9]{{1,4}})\] NCCL INFO (?P<text>.*)"
+    rf"(?P<host>[^\s:]{{1,256}}):(?P<pid>{NUMBER}):{NUMBER} \[(?P<device>[0-9]{{1,4}})\] (?:{NUMBER} )?NCCL INFO (?P<text>.*)"
 )
 INIT = re.compile(
     rf"comm (?P<comm>{POINTER}) rank (?P<rank>{NUMBER}) n[rR]anks (?P<size>{NUMBER}) cudaDev (?P<device>[0-9]{{1,4}})\b.*?"
@@ -94,6 +94,8 @@ class _Log:
         self._communicators: dict[tuple[str, str], _Communicator] = {}
         #: Communicators of a process by their ranks, where the log does not identify them.
         self._nameless: dict[tuple[str, int, int], int] = {}
+        #: By process, GPU and name of a communicator.
+        self._pointers: dict[tuple[str, int, str], str] = {}
         #: By process, communicator and opCount.
         self._groups: dict[tuple[str, str, str], int] = {}
 
@@ -124,6 +126,11 @@ class _Log:
             return  # the second line about it
         else:
             name = self._nameless_name(place, process, membership)
+        pointer = self._pointers.setdefault((process, int(said["device"]), name), said["comm"])
+        if pointer != said["comm"]:
+            what = f"commId {name}: is also that of comm {pointer}: this version gives splits of one parent by one color the same; "
+            what += "NCCL from 2.24 on does not"
+            self._findings.refuse(str(self._path), place, what)
         self._communicators[process, said["comm"]] = _Communicator(name, int(said["device"]), membership)
 
     def _membership(self, place: str, rank: str, size: str) -> Membership:

@@ -51,6 +51,16 @@ def inspector_calls(rank: int, *, timed: bool = True, **others: Any) -> list[dic
     return objects
 
 
+def inspector_dump(objects: Sequence[Mapping[str, Any]], *, heads: bool) -> list[dict[str, Any]]:
+    """The objects of one communicator as v4.1 (with heads) and v4.3 have them, behind one that counts them."""
+    versions = {"inspector_output_format_version": "v4.1" if heads else "v4.3"}
+    head = {"header": objects[0]["header"], "metadata": {**objects[0]["metadata"], **versions}}
+    stats = {"coll_records": len(objects), "coll_dropped_total": 0}
+    calls = [dict(said) if heads else {key: said[key] for key in said if key.endswith("perf")} for said in objects]
+    proxy = [] if heads else [{"proxy_trace": {"record_type": "proxy_op", "record_sn": 4}}]
+    return [{**head, "dump_stats": stats}, *calls, *proxy]
+
+
 def nccl_prefix(rank: int) -> str:
     """What is before each message of NCCL's log."""
     return f"node{rank // 2}:{100 + rank}:{200 + rank} [{rank % 2}] NCCL INFO "

@@ -15,6 +15,7 @@ from tests.unit.workloads.traces.formats.test_kineto import chain
 from tests.unit.workloads.traces.small_logs import (
     MICROSECOND,
     inspector_calls,
+    inspector_dump,
     inspector_log,
     inspector_object,
     written,
@@ -158,7 +159,7 @@ def changed(key: str, **others: Any) -> Callable[[dict[str, Any]], None]:
         (changed("coll_perf", coll_msg_size_bytes="many"), "coll_msg_size_bytes"),
         (changed("coll_perf", coll_exec_time_us=-4), "coll_exec_time_us"),
         (changed("coll_perf", coll_sn=0, coll="AllGather"), "there twice"),
-        (lambda said: said.pop("coll_perf"), "neither 'coll_perf' nor 'p2p_perf'"),
+        (lambda said: said.pop("coll_perf"), "has none of coll_perf, p2p_perf, dump_stats, proxy_trace"),
         (lambda said: said.pop("metadata"), "'metadata'"),
         (lambda said: said["coll_perf"].pop("coll_sn"), "coll_sn"),
         (lambda said: said["coll_perf"]["event_trace_ts"]["kernel_events"][0].update(kernel_start_ts=0), "kernel_events"),
@@ -178,6 +179,30 @@ def test_messages_without_times_and_logs_of_two_are_refused(tmp_path: Path) -> N
     assert finds(imported(*written(tmp_path, [inspector_log([message])])), "NCCL_INSPECTOR_DUMP_VERBOSE=1")
     twice = written(tmp_path, [inspector_log(inspector_calls(0))] * 2)
     assert finds(imported(*twice), "give each log once")
+
+
+@pytest.mark.parametrize("heads", [True, False])
+def test_newer_versions_say_a_communicator_before_its_calls(tmp_path: Path, heads: bool) -> None:
+    dumps = [inspector_dump(inspector_calls(rank), heads=heads) for rank in (0, 1)]
+    outcome = imported(*written(tmp_path, [inspector_log(dump) for dump in dumps]))
+    assert outcome.workload is not None, words(outcome)
+    assert [step[0] for step in chain(outcome.workload)][::2] == ["all-gather", "reduce-scatter", "all-reduce"]
+    assert finds(outcome, "proxy_trace") != heads
+    without = inspector_log(dumps[0][1:])
+    mark = '"inspector_output_format_version"'
+    if not heads:
+        assert "no dump_stats is before it" in refusal(*written(tmp_path, [f"{{{mark}:1}}\n{without}"]))
+
+
+def test_times_may_have_fractions_and_keys_any_order(tmp_path: Path) -> None:
+    logs = []
+    for rank in (0, 1):
+        said = inspector_object(rank, "AllReduce", 8192, begun_us=MICROSECOND)
+        said["coll_perf"]["coll_exec_time_us"] = 61974.5
+        logs.append(inspector_log([dict(sorted(said.items()))]))
+    outcome = imported(*written(tmp_path, logs))
+    assert outcome.summary is not None, words(outcome)
+    assert outcome.summary.rows[0].recorded_s == 0.0619745
 
 
 def test_objects_on_several_lines_are_read_as_well(tmp_path: Path) -> None:

@@ -47,6 +47,17 @@ def test_communicators_that_were_split_are_told_apart_by_their_parents(tmp_path:
     assert sorted(outcome.workload.groups) == [(0, 1), (0, 1, 2, 3), (2, 3)]
 
 
+def test_splits_that_share_an_id_are_refused(tmp_path: Path) -> None:
+    """As NCCL up to 2.23 makes it from parent and color."""
+    split = f"{nccl_prefix(0)}ncclCommSplit comm 0x66{{}} rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 4000 parent 0x550 "
+    split += "color 0 key 0 commId 0x7 - "
+    one, other = (split.format(pointer) + "Init COMPLETE\n" for pointer in (1, 2))
+    assert "commId 0x7: is also that of comm 0x661" in refusal(
+        *written(tmp_path, [nccl_log(0) + one + one + other, nccl_log(1)])
+    )
+    assert imported(*written(tmp_path, [nccl_log(0) + one + one, nccl_log(1)])).workload is not None
+
+
 def test_communicators_without_an_id_are_matched_by_their_turn(tmp_path: Path) -> None:
     logs = [nccl_log(rank).replace(" commId 0xabc", "") for rank in (0, 1)]
     outcome = imported(*written(tmp_path, logs))
