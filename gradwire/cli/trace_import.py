@@ -42,6 +42,7 @@ class TraceOptions:
     element_bytes: int | None
     flop_rate: str | None
     other_communication: str = OtherCommunication.COMPUTES
+    buffer: str | None = None
 
     def reading(self) -> Reading:
         """Parses the options. Raises InputFault."""
@@ -56,10 +57,16 @@ class TraceOptions:
         others = [str(other) for other in OtherCommunication]
         if self.other_communication not in others:
             raise InputFault(f"--other-communication {self.other_communication}: must be {' or '.join(others)}")
+        buffer_bytes = None
+        if self.buffer is not None:
+            try:
+                buffer_bytes = units.size_bytes(self.buffer)
+            except ValueError as error:
+                raise InputFault(f"--buffer {self.buffer}: {error}") from error
         groups = {} if self.groups is None else read_groups(self.groups, f"--groups {self.groups}")
         one, several = split_names(groups)
         other = OtherCommunication(self.other_communication)
-        return Reading(self.ranks, self.element_bytes, one, flops_per_s, self.step, several, other)
+        return Reading(self.ranks, self.element_bytes, one, flops_per_s, self.step, several, other, buffer_bytes)
 
 
 def import_traces(traces: Sequence[Path], out: Path | None, said: TraceOptions) -> None:
@@ -116,7 +123,7 @@ def _files(traces: Sequence[Path]) -> list[Path]:
 
 def _name(path: Path) -> str:
     """A file's or folder's name without endings."""
-    return re.sub(r"\.(json|gz|et)\b", "", path.resolve().name).strip(".") or "trace"
+    return re.sub(r"\.(json|gz|et|xml)\b", "", path.resolve().name).strip(".") or "trace"
 
 
 def _scenario_file(folder: Path) -> Path:

@@ -237,7 +237,8 @@ def import_traces(
             show_default=False,
             readable=False,
             help="one file per rank, or folders of them: Kineto profiles and PyTorch execution traces (.json, "
-            ".json.gz), Chakra traces (.et); or one of all ranks: GOAL schedules, workloads of SimAI",
+            ".json.gz), Chakra traces (.et), logs of NCCL, its Inspector, RCCL or DeepSpeed; or one of all ranks: GOAL "
+            "schedules, workloads of SimAI, algorithms of MSCCL (.xml)",
         ),
     ],
     out: Annotated[
@@ -269,13 +270,17 @@ def import_traces(
             help="what becomes of kernels of a Kineto profile that communicate without NCCL",
         ),
     ] = "computes",
+    buffer: Annotated[
+        str | None,
+        typer.Option(help="of an algorithm of MSCCL: size of the larger of what comes in and goes out, e.g. 64MiB"),
+    ] = None,
 ) -> None:
     """Reads traces of a training job, says what it assumed, and makes a workload that scenarios can name
     (model.trace)."""
 
     from gradwire.cli import trace_import
 
-    said = trace_import.TraceOptions(ranks, step, groups, element_bytes, flop_rate, other_communication)
+    said = trace_import.TraceOptions(ranks, step, groups, element_bytes, flop_rate, other_communication, buffer)
     trace_import.import_traces(traces, out, said)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import struct
 import tempfile
 import zlib
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from gradwire.workloads.traces.record import Reading
 from tests.hostile import chakra_nodes
 from tests.hostile.damage import damaged
 from tests.hostile.json_text import spoiled
+from tests.unit.workloads.traces import small_logs, small_msccl
 from tests.unit.workloads.traces.small_traces import (
     KinetoFile,
     ddp_step,
@@ -51,7 +53,9 @@ def hostile_input(format_name: str, number: int) -> HostileInput:
         for rank in range(ranks)
     }
     reading = _reading(random)
-    if format_name == "recording" and random.random() < 0.8:  # without which none becomes a workload
+    if format_name == "msccl" and random.random() < 0.9:  # without which none becomes a workload
+        reading = replace(reading, buffer_bytes=random.choice((600, 6_000_000, 2**60)), step=None)
+    if format_name == "recording" and random.random() < 0.8:  # likewise
         reading = replace(reading, flops_per_s=1e12, step=None)
     return HostileInput(files, reading)
 
@@ -182,6 +186,106 @@ def _with_words(lines: list[str], odd: tuple[str, ...], random: Random) -> bytes
     return "\n".join(lines).encode() + b"\n"
 
 
+def _objects(objects: list[dict[str, Any]], random: Random) -> bytes:
+    """Objects of which one has wrong values now and then, a line each."""
+    texts = [spoiled(each, random) if random.random() < 0.1 else json.dumps(each) for each in objects]
+    return "\n".join(texts).encode(errors="surrogatepass") + b"\n" * random.choice((0, 1, 1))
+
+
+def _nccl_inspector(rank: int, random: Random) -> bytes:
+    objects = small_logs.inspector_calls(rank, timed=random.random() < 0.7, ranks=random.choice((1, 2, 2, 2, 3)))
+    if random.random() < 0.3:
+        peer, at_us = random.choice((0, 1, 7)), small_logs.MICROSECOND + 9000
+        name = random.choice(("Send", "Recv"))
+        objects.append(small_logs.inspector_object(rank, name, 9000, begun_us=at_us, peer=peer))
+    if random.random() < 0.3:
+        objects = small_logs.inspector_dump(objects, heads=random.random() < 0.5)
+    return _objects(objects, random)
+
+
+def _nccl_log(rank: int, random: Random) -> bytes:
+    lines = small_logs.nccl_log(rank, random.choice((2, 2, 3))).splitlines()
+    odd = (
+        "-1",
+        "9" * 20,
+        "0x0",
+        "nranks",
+        "comm",
+        "[nranks=2]",
+        "datatype",
+        "Send:",
+        "NCCL",
+        "\x00",
+        "- Init COMPLETE",
+    )
+    return _with_words(lines, odd, random)
+
+
+def _rccl_replay(rank: int, random: Random) -> bytes:
+    """In any of its forms."""
+    if random.random() < 0.4:
+        return small_logs.replay_binary(rank % 2, accumulates=random.random() < 0.5)
+    if random.random() < 0.5:
+        return spoiled(json.loads(small_logs.replay_standard(rank % 2)), random).encode(errors="surrogatepass")
+    lines = small_logs.replay_text(small_logs.replay_lines(rank % 2)).splitlines()
+    odd = ("-1", "9" * 20, "(nil)", "nan", "comm", "[", "]],", "}", "{", "AllToAllv", "\x00", "1e400")
+    return _with_words(lines, odd, random)
+
+
+def _deepspeed_log(_: int, random: Random) -> bytes:
+    lines = [
+        small_logs.deepspeed_line("10,100", "all_gather", 2.5, "12.34 MB", 331.25),
+        small_logs.deepspeed_line("10,150", "reduce_scatter", random.choice((5, 0, 1e6)), "98.7 MB", 165),
+        small_logs.deepspeed_table({"all_reduce": [("8.0 KB", random.choice((1, 3, 10**6)), 5)]}),
+    ]
+    text = "".join(lines[random.choice((0, 0, 2)) :])
+    odd = ("-1", "9" * 20, "0B", "|", "op:", "[Rank", "TB", "\x00", "isend", "[2022-06-26", "0.00")
+    whole = text.splitlines()
+    return _with_words(whole, odd, random) if len(whole) > 4 and random.random() < 0.5 else text.encode()
+
+
+def _goal_binary(_: int, random: Random) -> bytes:
+    """A ring, of which a number is another now and then."""
+    ranks = random.choice((2, 3, 4))
+    parts = [
+        (
+            (3, 0, random.choice((0, 500, 10**9)), 0, random.choice((0, 3, 200)), 0, (1,), ()),
+            (1, (rank + 1) % ranks, 4096, 7, 0, 0, (), (2,)),
+            (2, (rank - 1) % ranks, 4096, 7, 0, 1, (), ()),
+        )
+        for rank in range(ranks)
+    ]
+    content = bytearray(small_logs.goal_binary(parts))
+    for _ in range(random.choice((0, 0, 1, 3))):
+        form, most = random.choice((("<I", 2**32), ("<Q", 2**64), ("<B", 256)))
+        at = random.randrange(8, len(content) - struct.calcsize(form))
+        struct.pack_into(form, content, at, random.choice((0, 1, 2, 5, most - 1, random.randrange(most))))
+    return bytes(content)
+
+
+def _msccl(_: int, random: Random) -> bytes:
+    """An algorithm, of whose attributes some are others'."""
+    lines = random.choice((small_msccl.ring_of_three, small_msccl.exchange_of_two))().splitlines()
+    attributes = [word for line in lines for word in line.split() if "=" in word]
+    odd = (
+        's="99999999999"',
+        'srcoff="-1"',
+        'cnt="4000000"',
+        'type="nop"',
+        'inplace="1"',
+        "<step",
+        "</tb>",
+        "&a;",
+        "\x00",
+    )
+    for _ in range(random.choice((0, 0, 1, 3))):
+        line = random.randrange(len(lines))
+        words = lines[line].split()
+        words[random.randrange(len(words))] = random.choice((*odd, *attributes))
+        lines[line] = " ".join(words)
+    return "\n".join(lines).encode() + b"\n"
+
+
 MAKERS = {
     "kineto": _kineto,
     "execution-trace": _execution_trace,
@@ -189,6 +293,12 @@ MAKERS = {
     "chakra-json": _chakra_json,
     "recording": _recording,
     "goal": _goal,
+    "goal-binary": _goal_binary,
+    "msccl": _msccl,
+    "nccl-inspector": _nccl_inspector,
+    "nccl-log": _nccl_log,
+    "rccl-replay": _rccl_replay,
+    "deepspeed-log": _deepspeed_log,
     "simai": _simai,
 }
 FORMATS = tuple(MAKERS)

@@ -18,8 +18,8 @@ from gradwire.scenario.definitions.networks.gml import gml
 from gradwire.scenario.definitions.networks.graphml import graphml
 from gradwire.scenario.definitions.networks.htsim_topology import htsim_topology
 from gradwire.scenario.definitions.networks.infragraph import infragraph, is_infragraph
+from gradwire.scenario.definitions.networks.machine_topology import machine_topology
 from gradwire.scenario.definitions.networks.mininet_topo import content_of_topo
-from gradwire.scenario.definitions.networks.nccl_topology import nccl_topology
 from gradwire.scenario.definitions.networks.netlab import is_netlab, netlab
 from gradwire.scenario.definitions.networks.network_form import Content, DocumentForm, TextForm, refuse_crowds
 from gradwire.scenario.definitions.networks.node_link import is_node_link, node_link
@@ -36,7 +36,7 @@ TEXT_FORMS = (
     TextForm("GML", ".gml", gml),
     TextForm("topology.txt of HPCC and SimAI", ".txt", simulator_topology),
     TextForm("htsim's topology", ".topo", htsim_topology),
-    TextForm("NCCL's topology, which is refused", ".xml", nccl_topology),
+    TextForm("NCCL's and hwloc's topology, which are refused", ".xml", machine_topology),
 )
 """Forms by the endings of their files."""
 DOCUMENT_FORMS = (

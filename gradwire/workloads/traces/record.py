@@ -239,6 +239,8 @@ class Reading:
     several_groups: dict[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
     #: What becomes of kernels that communicate without NCCL.
     other_communication: OtherCommunication = OtherCommunication.COMPUTES
+    #: Bytes of the larger buffer of a collective that is an algorithm of MSCCL.
+    buffer_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -275,6 +277,14 @@ class UnknownGroup:
     places: set[int] = field(default_factory=set)
 
 
+@dataclass(frozen=True)
+class Membership:
+    """A rank's place in a communicator, of whose other ranks its log says no more than how many there are."""
+
+    place: int
+    size: int
+
+
 class RankRecord:
     """Tasks of one rank in the order in which the file has them, and what waits for what. Tasks are numbered from 0."""
 
@@ -291,6 +301,11 @@ class RankRecord:
         self._listed = 0
         #: Groups that calls are for and whose ranks the file does not say, by name.
         self.unknown_groups: dict[str, UnknownGroup] = {}
+        #: The rank's place in communicators by name. Until all files are read (memberships.py), the ends and roots of their
+        #: calls are places as well.
+        self.memberships: dict[str, Membership] = {}
+        #: A number that the same call has in the logs of all ranks of its communicator, by task.
+        self.serials: dict[int, int] = {}
         self.calls: dict[int, Call] = {}
         self.kind, self.duration_ns, self.stream = array("q"), array("q"), array("q")
         self.waiting, self.waits_for = array("q"), array("q")
@@ -374,6 +389,11 @@ class RankRecord:
         number = self._add(call.kind, call.duration_ns, UNKNOWN, after, call.place)
         self.calls[number] = call
         return number
+
+    def leave_out(self, task: int) -> None:
+        """Makes a communication a point in time, which moves nothing."""
+        del self.calls[task]
+        self.kind[task], self.duration_ns[task], self.stream[task] = Kind.COMPUTE, 0, POINT_STREAM
 
     def depend(self, task: int, on: int) -> None:
         """Makes a task wait for another."""

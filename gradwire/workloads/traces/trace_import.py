@@ -26,14 +26,22 @@ from gradwire.workloads.traces.filling import fill_missing
 from gradwire.workloads.traces.formats import (
     chakra,
     chakra_json,
+    deepspeed_log,
     execution_trace,
     goal,
+    goal_binary,
     kineto_profile,
+    msccl,
+    nccl_inspector,
+    nccl_log,
+    rccl_replay_binary,
+    rccl_replay_text,
     recording,
     simai,
 )
 from gradwire.workloads.traces.formats.json_items import beginning
 from gradwire.workloads.traces.group_files import is_group_file, read_groups, split_names
+from gradwire.workloads.traces.memberships import settle_memberships
 from gradwire.workloads.traces.missing_groups import groups_shown
 from gradwire.workloads.traces.record import (
     MOST_RANKS,
@@ -143,7 +151,11 @@ class Format:
     read: Callable[[Path, Reading, Watch], RankRecord | list[RankRecord]]
 
 
-MODULES = (recording, goal, simai, execution_trace, kineto_profile, chakra_json, chakra)
+MODULES = (
+    *(recording, goal, goal_binary, msccl, simai, nccl_inspector, rccl_replay_text, rccl_replay_binary),
+    *(execution_trace, kineto_profile, chakra_json, deepspeed_log, nccl_log, chakra),
+)
+"""In the order in which they are asked."""
 FORMATS = tuple(Format(module.NAME, module.recognises, module.read) for module in MODULES)
 
 
@@ -209,6 +221,7 @@ def import_traces(paths: Sequence[Path], name: str, reading: Reading, watch: Wat
         if any(record.unknown_groups for record in records):
             known_formats = {path: known for path, known in formats if known is not None}
             records = _with_groups_shown(records, known_formats, reading, watch, findings)
+        settle_memberships(records, reading.ranks)
         workload = assemble(name, records, reading, findings)
         return Imported(
             _sources(records), findings.all, workload, None if workload is None else summary_of(workload, records)

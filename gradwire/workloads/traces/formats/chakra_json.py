@@ -11,11 +11,7 @@ Either is read as the nodes that it stands for (workloads/traces/formats/chakra.
 
 from __future__ import annotations
 
-import codecs
-import json
 import re
-import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +19,17 @@ import msgspec
 from google.protobuf import json_format
 
 from gradwire.faults import InputFault
-from gradwire.strict_json import STREAMED
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.formats.chakra import fill
-from gradwire.workloads.traces.formats.json_items import JsonItems, beginning, opened, progress
+from gradwire.workloads.traces.formats.json_items import JsonItems, beginning
+from gradwire.workloads.traces.formats.json_objects import json_objects
 from gradwire.workloads.traces.record import Findings, RankRecord, Reading, Watch
 
 NAME = "Chakra execution trace in JSON"
 GRAPH = "workload_graph"
 METADATA = re.compile(rb'\s*\{\s*("(version|attr)"\s*:|\}\s*\{)')
 """The beginning of a file of chakra_jsonizer: metadata, which may be empty."""
-BEGINNING_BYTES = BLOCK_BYTES = 1 << 20
-MOST_OBJECT_CHARACTERS = 8 << 20
-"""A node with 100,000 dependencies takes one megabyte."""
+BEGINNING_BYTES = 1 << 20
 
 
 class GraphNode(msgspec.Struct):
@@ -77,7 +71,7 @@ def read(path: Path, reading: Reading, watch: Watch) -> RankRecord:
     record = RankRecord(path, NAME, Findings())
     record.learn_given(reading)
     if METADATA.match(beginning(path, BEGINNING_BYTES)):
-        objects = _objects(path, watch)
+        objects = json_objects(path, watch)
         metadata = _parse(path, 0, next(objects, {}), chakra.GlobalMetadata)
         fill(record, reading, metadata, (_node(path, number, said) for number, said in enumerate(objects, start=1)))
     else:
@@ -85,46 +79,6 @@ def read(path: Path, reading: Reading, watch: Watch) -> RankRecord:
         fill(record, reading, chakra.GlobalMetadata(), (_of_graph(path, node) for node in items))
         items.head()
     return record
-
-
-def _objects(path: Path, watch: Watch) -> Iterator[Any]:
-    """The values of a file, one right behind the other. Raises InputFault where it is cut off or damaged."""
-    text, at, taken = "", 0, 0
-    for block in _blocks(path, watch):
-        text, at = text[at:] + block, 0
-        while (begin := _past_space(text, at)) < len(text):
-            try:
-                value, at = STREAMED.raw_decode(text, begin)
-            except json.JSONDecodeError:
-                break  # it may go on in the next block
-            except (ValueError, RecursionError) as error:
-                raise InputFault(f"{path}: object {taken}: {error}") from error
-            yield value
-            taken += 1
-        if len(text) - at > MOST_OBJECT_CHARACTERS:
-            raise InputFault(f"{path}: object {taken}: is larger than {MOST_OBJECT_CHARACTERS >> 20} MiB, or damaged")
-    if text[at:].strip():
-        raise InputFault(f"{path}: object {taken}: the file ends in the middle of it, or its text is damaged")
-
-
-def _past_space(text: str, at: int) -> int:
-    while at < len(text) and text[at].isspace():
-        at += 1
-    return at
-
-
-def _blocks(path: Path, watch: Watch) -> Iterator[str]:
-    """A file's text in blocks. Raises InputFault."""
-    decode = codecs.getincrementaldecoder("utf-8")().decode
-    with opened(path) as file:
-        try:
-            while block := file.read(BLOCK_BYTES):
-                watch(path, *progress(file))
-                yield decode(block)
-        except (EOFError, OSError, zlib.error) as error:
-            raise InputFault(f"{path}: its compressed content is damaged or cut off: {error}") from error
-        except UnicodeDecodeError as error:
-            raise InputFault(f"{path}: its text is not UTF-8: {error.reason}") from error
 
 
 def _parse(path: Path, number: int, said: Any, message: Any) -> Any:

@@ -22,14 +22,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gradwire.faults import InputFault
+from gradwire.workloads.traces.formats.goal_schedule import RankSchedule
 from gradwire.workloads.traces.formats.text_lines import lines_of
-from gradwire.workloads.traces.record import MOST_RANKS, POINT_STREAM, Call, Findings, RankRecord, Reading, Watch
-from gradwire.workloads.traces.workload import MOST_STREAMS, Kind
+from gradwire.workloads.traces.record import MOST_RANKS, Call, RankRecord, Reading, Watch
+from gradwire.workloads.traces.workload import Kind
 
 NAME = "GOAL schedule"
 NUMBER = "[0-9]{1,18}"
 LABEL = "[a-zA-Z][a-zA-Z0-9_]*"
-BEGINNING = re.compile(rb"(\s|//[^\n]*\n|/\*([^*]|\*(?!/))*\*/)*num_ranks[ \t]+[0-9]")
+BEGINNING = re.compile(rb"(?:\s++|//[^\n]*+\n|/\*(?:[^*]++|\*(?!/))*+\*/)*+num_ranks[ \t]+[0-9]")
+"""Possessive, so that a file of blanks takes no memory for ways back."""
 RANKS = re.compile(rf"\s*num_ranks\s+({NUMBER})\s*")
 BLOCK = re.compile(rf"\s*rank\s+({NUMBER})\s*\{{(.*)", re.DOTALL)
 PLACED = rf"(?:\s+cpu\s+(?P<cpu>{NUMBER}))?(?:\s+nic\s+(?P<nic>{NUMBER}))?\s*"
@@ -39,8 +41,6 @@ MESSAGE = re.compile(
     rf"(?P<peer>-1|{NUMBER})(?:\s+tag\s+(?P<tag>-1|{NUMBER}))?{PLACED}"
 )
 REQUIRES = re.compile(rf"\s*({LABEL})\s+(i?)requires\s+({LABEL})\s*")
-CPU_STREAMS = [stream for stream in range(MOST_STREAMS) if stream not in (1, POINT_STREAM)]
-"""Streams that CPUs become; 1 is that of additions."""
 
 
 def recognises(beginning: bytes) -> bool:
@@ -105,16 +105,16 @@ def _without_comments(path: Path, watch: Watch) -> Iterator[tuple[int, str]]:
 
 
 class _Block:
-    """The operations of one rank, as they come."""
+    """The operations of one rank, as they come, by their labels."""
 
     def __init__(self, path: Path, rank: int, world: int) -> None:
-        self.record = RankRecord(path, NAME, Findings())
-        self.record.rank, self.record.world = rank, world
+        self.schedule = RankSchedule(path, NAME, rank, world)
         self._labels: dict[str, int] = {}
-        #: CPU of each calculation, by its task.
-        self._cpu: dict[int, int] = {}
-        self._dependencies: list[tuple[int, int]] = []
-        self._starts: list[tuple[int, int]] = []
+
+    @property
+    def record(self) -> RankRecord:
+        """The record of the rank."""
+        return self.schedule.record
 
     def take(self, place: str, line: str) -> None:
         """Takes an operation or a dependency. Raises InputFault for what is neither."""
@@ -124,27 +124,18 @@ class _Block:
             if one is None or other is None:
                 unknown = requires[1] if one is None else requires[3]
                 raise InputFault(f"{record.file}: {place}: no operation of rank {record.rank} before it is '{unknown}'")
-            (self._starts if requires[2] else self._dependencies).append((one, other))
+            self.schedule.depend(one, other, on_start=bool(requires[2]))
             return
         if (calc := CALC.fullmatch(line)) is not None:
-            task = record.compute(int(calc["ns"]), POINT_STREAM, item=place)
-            if int(calc["ns"]):
-                self._cpu[task] = int(calc["cpu"] or 0)
-            self._name(place, calc["label"], task)
+            self._name(place, calc["label"], self.schedule.calculate(place, int(calc["ns"]), int(calc["cpu"] or 0)))
             return
         message = MESSAGE.fullmatch(line)
         if message is None or (message["kind"] == "send") != (message["way"] == "to"):
             raise InputFault(f"{record.file}: {place}: is no operation of GOAL: '{line.strip()[:60]}'")
         kind = Kind.SEND if message["kind"] == "send" else Kind.RECV
         peer, tag = int(message["peer"]), int(message["tag"] or 0)
-        if min(peer, tag) < 0:
-            what = f"{kind.with_article} with any {'rank' if peer < 0 else 'tag'} (-1): which it meets is not said"
-            record.findings.refuse(record.file, place, what)
-        if int(message["nic"] or 0):
-            what = "nic: which NIC of a rank a message takes is decided by the network of the scenario"
-            record.findings.note(record.file, place, what)
-        task = record.call(Call(kind, place, int(message["bytes"]), peer=peer, tag=tag))
-        self._name(place, message["label"], task)
+        call = Call(kind, place, int(message["bytes"]), peer=peer, tag=tag)
+        self._name(place, message["label"], self.schedule.exchange(call, int(message["nic"] or 0)))
 
     def _name(self, place: str, label: str | None, task: int) -> None:
         if label is not None and self._labels.setdefault(label, task) != task:
@@ -152,33 +143,5 @@ class _Block:
 
     def close(self) -> None:
         """Adds what waits for what, once all operations are there. Raises InputFault for too many CPUs."""
-        record = self.record
-        streams = dict(zip(sorted(set(self._cpu.values())), CPU_STREAMS, strict=False))
-        if len(streams) < len(set(self._cpu.values())):
-            what = f"calculates on {len(set(self._cpu.values())):,} CPUs, and at most {len(CPU_STREAMS)} are read"
-            raise InputFault(f"{record.file}: rank {record.rank}: {what}")
-        for task, cpu in self._cpu.items():
-            record.stream[task] = streams[cpu]
-        for task, other in self._dependencies:
-            record.depend(task, other)
-        self._wait_for_starts()
-        if record.calls:
-            what = "messages take no time of a CPU: the overheads of LogGOPSim are of its own model"
-            record.findings.note(record.file, "", what)
-        self._labels, self._dependencies, self._starts = {}, [], []
-
-    def _wait_for_starts(self) -> None:
-        """Has each operation that is to begin with another wait for all that the other waits for."""
-        if not self._starts:
-            return
-        record = self.record
-        begins = {other: record.compute(0, POINT_STREAM) for other in dict.fromkeys(other for _, other in self._starts)}
-        for task, other in self._dependencies:
-            if task in begins:
-                record.depend(begins[task], other)
-        for task, other in self._starts:
-            record.depend(task, begins[other])
-            if task in begins:
-                record.depend(begins[task], begins[other])
-        what = "irequires: an operation begins when all is done that the other waits for, but for the other's CPU"
-        record.findings.note(record.file, "", what, len(self._starts))
+        self.schedule.close()
+        self._labels = {}

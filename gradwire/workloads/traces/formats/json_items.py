@@ -56,7 +56,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise InputFault(f"{path}: {error.strerror or error}") from error
     with raw, io.BufferedReader(cast(io.RawIOBase, raw), READ_BYTES) as file:
-        if _read(path, file, len(GZIP_MAGIC), peek=True) != GZIP_MAGIC:
+        if read_block(path, file, len(GZIP_MAGIC), peek=True) != GZIP_MAGIC:
             yield file
         else:
             with gzip.GzipFile(fileobj=file) as unzipped:
@@ -73,11 +73,11 @@ def progress(file: IO[bytes]) -> tuple[int, int]:
 def beginning(path: Path, size_bytes: int) -> bytes:
     """The first bytes of what the file holds. Raises InputFault."""
     with opened(path) as file:
-        return _read(path, file, size_bytes)
+        return read_block(path, file, size_bytes)
 
 
-def _read(path: Path, file: IO[bytes], size_bytes: int, *, peek: bool = False) -> bytes:
-    """The next bytes of a file, which are read again later after a peek. Raises InputFault."""
+def read_block(path: Path, file: IO[bytes], size_bytes: int, *, peek: bool = False) -> bytes:
+    """The next bytes of a file, all that are left for -1, which are read again later after a peek. Raises InputFault."""
     try:
         content = file.read(size_bytes)
         if peek:
@@ -108,7 +108,7 @@ class JsonItems(Generic[Item, Head]):
         with opened(self._path) as file:
             rest = self._list_start(file)
             while True:
-                block = _read(self._path, file, BLOCK_BYTES)
+                block = read_block(self._path, file, BLOCK_BYTES)
                 self._watch(self._path, *progress(file))
                 text = rest + block
                 items, rest = self._whole_items(text) if block else self._last_items(text)
@@ -133,7 +133,7 @@ class JsonItems(Generic[Item, Head]):
         """Reads up to the list; returns what follows its bracket."""
         text = b""
         bracket = re.compile(rb'"' + self._key.encode() + rb'"\s*:\s*\[')
-        while block := _read(self._path, file, BLOCK_BYTES):
+        while block := read_block(self._path, file, BLOCK_BYTES):
             text += block
             for match in bracket.finditer(text):
                 before = text[: match.end() - 1]

@@ -221,13 +221,21 @@ def test_a_fat_tree_of_htsim(tmp_path: Path) -> None:
     assert [found.links[place].delay for place in (0, 8, 16)] == pytest.approx([1.15e-6, 1.15e-6, 1e-6])
 
 
+HWLOC_XML = (
+    b'<?xml version="1.0"?>\n<!DOCTYPE topology SYSTEM "hwloc2.dtd">\n<topology version="2.0"><object type="Machine">'
+)
+HWLOC_XML += (
+    b'<object type="PCIDev" pci_type="0302 [10de:1db8]"/>' * 2 + b'<object type="PCIDev" pci_type="0207 [15b3:1013]"/>'
+)
+HWLOC_XML += b"</object></topology>"
 TOPOLOGY_XML = b'<system version="1"><cpu numaid="0"><pci busid="0"><gpu dev="0"/></pci></cpu></system>'
 
 
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("topo.xml", TOPOLOGY_XML, "cluster.nics_per_host"),
+        ("topo.xml", TOPOLOGY_XML, "GPUs (1) as cluster.workers_per_host, its NICs (0) as cluster.nics_per_host"),
+        ("lstopo.xml", HWLOC_XML, "hwloc's lstopo writes it, and no network: give its GPUs (2) as cluster.workers_per_host, its NICs (1)"),
         ("topo.xml", b"<html/>", "XML of no known form"),
         ("t.txt", b"hello", "must begin with the numbers of nodes, switches and links"),
         ("t.txt", b"3 1 2\n2\n0 2 1Gbps 1us 0\n", "has 1 lines of links; its first line says 2"),

@@ -10,6 +10,7 @@ from typing import Any
 
 from google.protobuf import json_format
 
+from gradwire.faults import InputFault
 from gradwire.workloads.traces.formats import chakra_json
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.record import Reading
@@ -31,6 +32,16 @@ def imported(*paths: Path, reading: Reading | None = None) -> Imported:
 def words(outcome: Imported) -> str:
     """All that an import found."""
     return "\n".join(finding.words for finding in outcome.findings)
+
+
+def refusal(*paths: Path, reading: Reading | None = None) -> str:
+    """Why no workload is made of files."""
+    try:
+        outcome = imported(*paths, reading=reading)
+    except InputFault as fault:
+        return str(fault)
+    assert outcome.workload is None, words(outcome)
+    return words(outcome)
 
 
 def finds(outcome: Imported, *parts: object) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.workloads.traces.formats import chakra_json
 from gradwire.workloads.traces.formats import chakra_messages as chakra
+from gradwire.workloads.traces.formats import json_objects
 from gradwire.workloads.traces.record import Reading
 from gradwire.workloads.traces.workload import Kind
 from tests.shared.parts import in_order, tells
@@ -64,7 +64,7 @@ def test_json_is_read_as_the_nodes_that_it_stands_for(
     assert outcome.workload is not None, words(outcome)
     assert chain(outcome.workload, 1) == [("compute", 70, []), ("all-reduce", 4096, [0]), ("compute", 30, [0, 1])]
     assert all(tells(source.format, "Chakra", "JSON") for source in outcome.sources)
-    monkeypatch.setattr(chakra_json, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(json_objects, "BLOCK_BYTES", block_bytes)
     assert imported(*paths).workload is not None
     paths[0].write_text(texts[0][:-5])
     with pytest.raises(InputFault, match=r"job\.0\.json: .*(ends|middle)"):
