@@ -140,6 +140,18 @@ class NetworkShape(ShapeNumbers):
         those of the tiers' switches ("leaf1")."""
         return self.topology.structure.aliases(self, self.host_names(), self.switch_names())
 
+    def title_of(self, device: str) -> str:
+        """The name by which users know a device, as they write it in scenarios: "leaf1" for "s1"."""
+        return self.aliases.get(device, (device,))[-1]
+
+    def link_title(self, link: Link) -> str:
+        """The name of a link in all that users read, as they write it in scenarios: "h3" for that of a host, and else
+        "leaf1-spine2"."""
+        near, far = self.title_of(link.a.device), self.title_of(link.b.device)
+        if link.a.number == 0:  # hosts have one port, and its number is 0
+            return near
+        return f"{near}-{far}" + (f"#{link.number}" if link.number > 1 else "")
+
     def host_names(self) -> list[str]:
         """Names of the hosts, by index."""
         return [f"h{i + 1}" for i in range(self.hosts)]

@@ -14,9 +14,10 @@ from gradwire.analysis.report.charts import svg_text
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.analysis.report.utilisation import ShownUse as CapturedUse
 from gradwire.analysis.report.utilisation import port_use, save_use, use_table, utilisation_chart
-from gradwire.analysis.timeline.critical_path import critical_path
+from gradwire.analysis.timeline.critical_path import CriticalPath, critical_path
 from gradwire.runs.stored.run_files import fitting
-from gradwire.runs.stored.run_folder import slowest_iteration
+from gradwire.runs.stored.run_folder import chosen_iteration, slowest_iteration
+from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import StoredRun
 
 
@@ -31,6 +32,15 @@ class Explanation:
     port: str = ""
 
 
+def path_of(stored: StoredRun, iteration: int | None) -> CriticalPath:
+    """The critical path of an iteration of a run, by default the slowest measured one. Raises InputFault for an iteration that it does not
+    have, and for a file that cannot be read."""
+    plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
+    with fitting(stored.folder):
+        chosen = chosen_iteration(iteration, stored.label, plan, log, record)
+        return critical_path(plan, log, chosen, fabric, record.faults, stored.short_windows(), Spines(fabric).spine_of)
+
+
 def explain(stored: StoredRun) -> Explanation:
     """Explains a run that came to its end. Raises InputFault for a file that cannot be read, or does not belong to the
     others."""
@@ -40,8 +50,7 @@ def explain(stored: StoredRun) -> Explanation:
 
 def _explained(stored: StoredRun) -> Explanation:
     plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
-    slowest = slowest_iteration(plan, log, record)
-    why = critical_path(plan, log, slowest, fabric, record.faults, stored.short_windows()).sentence()
+    why = path_of(stored, slowest_iteration(plan, log, record)).sentence()
     rates = {end.interface: rate_bps for end, rate_bps in fabric.ports()}
     # An aggregator's port has no line rate, and so no use to draw.
     ports = [about.port for about in record.captures if np.isfinite(rates[about.port])]
