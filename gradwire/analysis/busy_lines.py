@@ -17,6 +17,13 @@ evenly."""
 IDLE_SHARE = 0.5
 """A line beside it that carried less than this share of what it did had room for a part of that."""
 
+MOST_USES = 6
+"""Lines of a network that reports show."""
+OTHER_ROUTING = {
+    "ecmp": "--set 'fabric.routing=\"balanced\"', which spreads pairs of hosts evenly; or several connections for each pair",
+    "balanced": "--set 'fabric.routing=\"ecmp\"', which spreads connections and not pairs of hosts, if programs have many of them",
+}
+"""What may use ways that are free, by what is set: programs can have these two ways of routing."""
 MOST_BESIDE = 3
 """Lines beside it that are named."""
 
@@ -63,6 +70,17 @@ def busiest_line(fabric: Fabric, ports: Sequence[PortTraffic], duration_s: float
     return CarriedLine(titles[line], interfaces[line], rate_bps, use[interfaces[line]], is_trunk, tuple(beside))
 
 
+def line_uses(
+    fabric: Fabric, ports: Sequence[PortTraffic], duration_s: float, most: int = MOST_USES
+) -> list[tuple[str, float]]:
+    """The lines that were used most in so much time, by name, each with the share of what it could carry; those that carried nothing are
+    left out."""
+    use = {port.interface: port.line_use(duration_s) for port in ports}
+    named = zip(line_titles(fabric), line_interfaces(fabric), strict=True)
+    uses = sorted(((title, use.get(interface, 0.0)) for title, interface in named), key=lambda each: -each[1])
+    return [each for each in uses[:most] if each[1] > 0]
+
+
 def _beside(line: int, fabric: Fabric) -> list[int]:
     """In tiers: of a line that leads up, the others up from the same switch; of one that leads down, the others down to it."""
     first_up, first_down = 2 * fabric.hosts, 2 * fabric.hosts + len(fabric.trunk_links())
@@ -74,8 +92,11 @@ def _beside(line: int, fabric: Fabric) -> list[int]:
     return [other for other in half if other != line and ends[other][lower] == ends[line][lower]]
 
 
-def line_in_words(carried: CarriedLine, retransmits: int, drops: int) -> list[str]:
-    """What the line that was used most says of what programs waited for, what would be tried, and what is not known; a sentence each."""
+def line_in_words(carried: CarriedLine, retransmits: int, drops: int, routing: str) -> list[str]:
+    """What the line that was used most says of what programs waited for, what would be tried, and what is not known; a sentence each.
+
+    routing: that of the network.
+    """
     rate = quantity(carried.rate_bps, "bit/s")
     text = f"{carried.name} ({rate}) carried most for its rate: {carried.busy:.0%} of what it could over the whole time"
     if carried.beside:
@@ -85,8 +106,8 @@ def line_in_words(carried: CarriedLine, retransmits: int, drops: int) -> list[st
     sentences = [f"{text}."]
     if retransmits or drops:
         sentences.append(f"{drops:,} frames were dropped and {retransmits:,} TCP segments sent again.")
-    if carried.is_often_full and carried.is_free:
-        sentences.append("To try: --set 'fabric.routing=\"spray\"', which takes all ways in turn.")
+    if carried.is_often_full and carried.is_free and routing in OTHER_ROUTING:
+        sentences.append(f"To try: {OTHER_ROUTING[routing]}.")
     elif carried.is_often_full and carried.is_trunk:
         sentences.append("To try: faster links between switches (fabric.oversubscription, or fabric.link).")
     elif carried.is_often_full:

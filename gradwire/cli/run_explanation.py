@@ -101,7 +101,7 @@ def _explain_traffic(ran: RanPrograms, *, every: bool) -> Iterator[Part]:
     busiest = busiest_line(fabric, ports, report.duration_s)
     if busiest is not None:
         drops = sum(port.drops for port in ports)
-        yield from map(TextLine, line_in_words(busiest, report.counts.tcp_retransmits, drops))
+        yield from map(TextLine, line_in_words(busiest, report.counts.tcp_retransmits, drops, fabric.routing))
     if verdict is None:
         return
     if fabric.lossless is not None and report.pauses is not None and paused_longest(report.pauses):

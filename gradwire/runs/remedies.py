@@ -1,4 +1,4 @@
-"""Settings that may shorten an iteration, chosen by what its critical path waits for. Pure: a run's advice (runs/advice.py) estimates them."""
+"""Settings that may shorten an iteration, chosen by what its critical path waits for. Pure: runs/advice.py estimates them."""
 
 from __future__ import annotations
 
@@ -71,13 +71,18 @@ def remedies(held: Held, section: PointSection, fabric: Fabric) -> list[Remedy]:
         return list(_more_servers(section))
     if part == "latency" or held.waited is None:
         return list(_fewer_messages(section))
-    if held.waited.use.faults:
-        return []
-    if not held.waited.is_full:
-        return list(_of_idle_lines(section, fabric))
-    if held.waited.is_trunk:
-        return list(_of_trunk(held.waited, section, fabric))
-    return list(_of_host(held, held.waited, section, fabric))
+    return list(_of_network(held, held.waited, section, fabric))
+
+
+def _of_network(held: Held, waited: WaitedLine, section: PointSection, fabric: Fabric) -> Iterator[Remedy]:
+    if waited.use.faults:
+        return
+    if not waited.is_full:
+        yield from _of_idle_lines(section, fabric)
+    elif waited.is_trunk:
+        yield from _of_trunk(waited, section, fabric)
+    else:
+        yield from _of_host(held, waited, section, fabric)
 
 
 def _of_trunk(waited: WaitedLine, section: PointSection, fabric: Fabric) -> Iterator[Remedy]:

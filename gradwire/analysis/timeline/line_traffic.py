@@ -15,10 +15,11 @@ import numpy as np
 
 from gradwire.analysis.bounds import message_ns, once
 from gradwire.analysis.iterations import Float64
+from gradwire.analysis.link_loads import LinkLoad, binned_bytes
 from gradwire.analysis.logged import LoggedOps, WireMessages, data_of, wire_messages
 from gradwire.analysis.plan_names import PlanNames
 from gradwire.datatypes.records import FaultRecord, Int64
-from gradwire.network.fabric import Fabric
+from gradwire.network.fabric import Fabric, Link
 from gradwire.network.routes import SummitOf, line_titles, lines_of, routes_of
 from gradwire.network.sprayed_ways import SprayedRoutes
 from gradwire.network.wire.ways import MessageWays
@@ -129,6 +130,25 @@ class LineTraffic:
             at_line,
         )
 
+    def busiest(self, begin_ns: int, end_ns: int, most: int) -> list[int]:
+        """The lines that were used most between two times, the busiest first; those that carried nothing are left out."""
+        busy = {line: self._busy(line, [(begin_ns, end_ns)]) for line in self._passing}
+        return sorted((line for line in busy if busy[line] > 0), key=lambda line: -busy[line])[:most]
+
+    def load(self, line: int, edges_ns: Int64) -> LinkLoad:
+        """The load of a line in each bin between these times, by its rate without faults."""
+        rows, rate_bps = self._rows(line), self._links[line].rate_bps
+        moved = binned_bytes(edges_ns, rows.begun_ns, rows.ended_ns, rows.size_bytes, rate_bps / 8e9)
+        return LinkLoad(self.titles[line], rate_bps, moved * 8 * 1e9 / np.diff(edges_ns) / rate_bps)
+
+    def lines_at_faults(self) -> list[int]:
+        """The lines of links that had a fault of their own."""
+        return [
+            line
+            for line in self._passing
+            if any(record.fault.place in _places_of(self._links[line]) for record in self._faults)
+        ]
+
     def _busy(self, line: int, spans: Spans) -> float:
         moved = sum(float(self._rows(line).moved(*span).sum()) for span in spans)
         moved += sum(size for _, size in self._tenants(line, spans))
@@ -191,8 +211,7 @@ class LineTraffic:
 
     def _faults_of(self, line: int) -> list[FaultRecord]:
         """The faults of the line's link, or of a switch at its end."""
-        link = self._links[line]
-        places = {link.a.interface, link.b.interface, link.a.device, link.b.device}
+        places = _places_of(self._links[line])
         return [fault for fault in self._faults if fault.fault.place in places]
 
     def _tenants(self, line: int, spans: Spans) -> Iterator[tuple[str, float]]:
@@ -259,6 +278,11 @@ class LineTraffic:
         payload = np.where(plan.ops.group[sends] == 1, fabric.multicast_goodput_share(), fabric.goodput_share())
         size_bytes = plan.ops.size_bytes[sends] * share / payload
         return _Rows(rows, size_bytes, self._begun_ns[rows] - early_ns, messages.arrived_ns[rows] - early_ns)
+
+
+def _places_of(link: Link) -> set[str]:
+    """The places of faults that are at a link: its ports, and the switches at its ends."""
+    return {link.a.interface, link.b.interface, link.a.device, link.b.device}
 
 
 def _overlap_ns(fault: FaultRecord, begin_ns: int, end_ns: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradwire.analysis.busy_lines import CarriedLine, busiest_line, line_in_words
+from gradwire.analysis.busy_lines import CarriedLine, busiest_line, line_in_words, line_uses
 from gradwire.analysis.port_traffic import PortTraffic
 from gradwire.network.fabric import Fabric, Topology
 from gradwire.network.routes import line_interfaces, line_titles
@@ -35,12 +35,12 @@ def test_the_busiest_uplink_and_the_one_beside_it() -> None:
     assert found.is_free
     assert found.is_often_full
     assert tells(
-        " ".join(line_in_words(found, 7, 3)),
+        " ".join(line_in_words(found, 7, 3, "ecmp")),
         "leaf1-spine1 to spine1 (1 Gbit/s)",
         "80%",
         "3 frames",
         "7 TCP",
-        'routing="spray"',
+        'routing="balanced"',
     )
 
 
@@ -48,15 +48,15 @@ def test_the_way_down_has_other_lines_beside_it() -> None:
     found = busiest(leaf2_spine1_to_leaf2=100, leaf2_spine2_to_leaf2=90, leaf1_spine2_to_spine2=1)
     assert (found.name, found.beside) == ("leaf2-spine1 to leaf2", (("leaf2-spine2 to leaf2", 0.72),))
     assert not found.is_free
-    assert not tells(" ".join(line_in_words(found, 0, 0)), "spray")
-    assert tells(" ".join(line_in_words(found, 0, 0)), "fabric.oversubscription")
+    assert not tells(" ".join(line_in_words(found, 0, 0, "ecmp")), "fabric.routing")
+    assert tells(" ".join(line_in_words(found, 0, 0, "ecmp")), "fabric.oversubscription")
 
 
 def test_a_hosts_link_and_lines_with_little_to_do() -> None:
     found = busiest(h3_in=100)
     assert (found.name, found.is_trunk, found.beside) == ("h3 in", False, ())
-    assert tells(" ".join(line_in_words(found, 0, 0)), "fabric.rate")
-    idle = " ".join(line_in_words(busiest(10.0, h3_in=100), 0, 0))
+    assert tells(" ".join(line_in_words(found, 0, 0, "ecmp")), "fabric.rate")
+    idle = " ".join(line_in_words(busiest(10.0, h3_in=100), 0, 0, "ecmp"))
     assert tells(idle, "8%", "No line was busy")
     assert not tells(idle, "--set")
 
@@ -64,3 +64,9 @@ def test_a_hosts_link_and_lines_with_little_to_do() -> None:
 def test_nothing_is_said_where_nothing_was_counted() -> None:
     assert busiest_line(RACKS, [], 1.0) is None
     assert busiest_line(RACKS, ports(h1_out=1), 0.0) is None
+
+
+def test_the_lines_of_a_report_are_those_that_carried_most() -> None:
+    counted = ports(h3_in=100, h1_out=50, leaf1_spine2_to_spine2=25)
+    assert line_uses(RACKS, counted, 1.0) == [("h3 in", 0.8), ("h1 out", 0.4), ("leaf1-spine2 to spine2", 0.2)]
+    assert line_uses(RACKS, counted, 1.0, most=1) == [("h3 in", 0.8)]
