@@ -67,7 +67,11 @@ def _explain_iteration(stored: StoredRun, iteration: int | None, *, every: bool)
         queues = list(congestion_lines(fabric, record, stored.queues()))
         sentence = path.sentence()
         measured_s = float(iteration_times_s(plan, log, record.iterations)[record.warmup :].mean())
-    yield TextLine(f"{stored.label}: iteration {path.iteration}{slowest}, {path.duration_ns / 1e9:.6f} s", "strong")
+    of_jobs = ", ".join(f"{job.iterations} of job {job.name}" for job in plan.jobs)
+    also = f" (the time of {of_jobs})" if of_jobs else ""
+    yield TextLine(
+        f"{stored.label}: iteration {path.iteration}{slowest}, {path.duration_ns / 1e9:.6f} s{also}", "strong"
+    )
     yield from notice
     yield from tables
     yield TextLine(sentence, "strong")

@@ -31,7 +31,8 @@ class NetworkShape(ShapeNumbers):
 
     def link_defects(self) -> Iterator[str]:
         """Yields the defects of settings of links, for a shape without other defects."""
-        names = ", ".join(link.name for link in self._unset_links[:3])
+        examples = (*self._unset_links[:2], *self._unset_links[self.hosts : self.hosts + 1])
+        names = ", ".join(map(self.link_title, examples))
         for setting in self.link_settings:
             if self._names_of_links.matching(setting.pattern):
                 continue

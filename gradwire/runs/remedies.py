@@ -14,10 +14,8 @@ from gradwire.network.routes import lines_of
 from gradwire.scenario.contenders import ALLREDUCE, FAMILIES, PARAMETER_SERVER
 from gradwire.scenario.schema import PointSection
 from gradwire.workloads.strategy_registry import strategy
-from gradwire.workloads.units import rate_text
+from gradwire.workloads.units import ETHERNET_BPS, rate_text
 
-ETHERNET_BPS = tuple(gbit * 1e9 for gbit in (1, 2.5, 5, 10, 25, 40, 50, 100, 200, 400, 800, 1600))
-"""Rates of IEEE 802.3, from which a faster link is chosen."""
 SEVERAL_CONNECTIONS = 4
 LARGER_BUCKETS = 4
 """How many connections, and how many times larger buckets, are tried."""
