@@ -25,7 +25,7 @@ from gradwire.analysis.logged import Bool, LoggedOps, WireMessages, wire_message
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import Int64
 from gradwire.network.fabric import CONTROL_BAND, Fabric
-from gradwire.network.routes import SummitOf, line_ends
+from gradwire.network.routes import SummitOf, line_titles
 from gradwire.network.sprayed_ways import SprayedRoutes
 from gradwire.network.wire.ways import MessageWays
 
@@ -45,7 +45,7 @@ def unknown_spine(_source: int, _target: int, _members: tuple[int, ...]) -> None
 class LinkLoad:
     """Load of one direction of a link."""
 
-    #: "h3 out", or "s1 to s3".
+    #: "h3 out", or "leaf1-spine2 to spine2".
     name: str
     #: Line rate.
     rate_bps: float
@@ -71,9 +71,10 @@ def link_loads(logged: LoggedOps, fabric: Fabric, edges_ns: Int64, spine_of: Spi
         moved = binned_bytes(edges_ns, begun[chosen], arrived, share * line_bytes[chosen], rate_bps / 8e9)
         loads.append(LinkLoad(name, rate_bps, moved * 8 * 1e9 / np.diff(edges_ns) / rate_bps))
 
-    for host, (name, rate_bps) in enumerate(zip(fabric.host_names(), fabric.host_bps, strict=True)):
-        add(f"{name} out", rate_bps, (messages.src == host) & messages.first)
-        add(f"{name} in", rate_bps, messages.dst == host)
+    titles, hosts = line_titles(fabric), fabric.hosts
+    for host, rate_bps in enumerate(fabric.host_bps):
+        add(titles[host], rate_bps, (messages.src == host) & messages.first)
+        add(titles[hosts + host], rate_bps, messages.dst == host)
     if trunks := fabric.trunk_links():
         if fabric.routing.policy.writes_ways:
             for name, rate_bps, chosen, shares in _sprayed(messages, fabric):
@@ -83,28 +84,27 @@ def link_loads(logged: LoggedOps, fabric: Fabric, edges_ns: Int64, spine_of: Spi
             passing = passing_by_way(MessageWays(logged.plan, fabric, spine_of), messages, fabric)
         else:
             passing = _passing(messages, fabric, _summits(logged.plan, messages, fabric, spine_of))
-        for link, (up, down) in zip(trunks, passing, strict=True):
-            add(f"{link.a.device} to {link.b.device}", link.rate_bps, up)
-            add(f"{link.b.device} to {link.a.device}", link.rate_bps, down)
+        for number, (link, (up, down)) in enumerate(zip(trunks, passing, strict=True), 2 * hosts):
+            add(titles[number], link.rate_bps, up)
+            add(titles[number + len(trunks)], link.rate_bps, down)
     return loads
 
 
 def _sprayed(messages: WireMessages, fabric: Fabric) -> Iterator[tuple[str, float, Int64, Float64]]:
     """Yields the name and rate of each line between switches, the rows of the messages whose bursts pass it in turn
     with other lines, and the share of each message that does. A multicast is counted in the same way."""
-    routes, links = SprayedRoutes.of(fabric), fabric.trunk_links()
+    routes, links, titles = SprayedRoutes.of(fabric), fabric.trunk_links(), line_titles(fabric)
     pairs, pair_of = np.unique(np.stack([messages.src, messages.dst]), axis=1, return_inverse=True)
     of_pairs = [
         Counter(line for way in range(routes.ways) for line in routes.path(pair[0], pair[1], way))
         for pair in pairs.T.tolist()
     ]
     for number, link in enumerate(links):
-        ends = link.a.device, link.b.device
-        for line, (near, far) in ((number, ends), (len(links) + number, ends[::-1])):
+        for line in (number, len(links) + number):
             of_pair = np.array([found[2 * fabric.hosts + line] / routes.ways for found in of_pairs])
             share = of_pair[pair_of.reshape(-1)]
             passing = np.flatnonzero(once(share > 0, messages.iteration, messages.send))
-            yield f"{near} to {far}", link.rate_bps, passing, share[passing]
+            yield titles[2 * fabric.hosts + line], link.rate_bps, passing, share[passing]
 
 
 def _line_bytes(logged: LoggedOps, messages: WireMessages, fabric: Fabric) -> Float64:
@@ -210,7 +210,7 @@ def passing_by_way(ways: MessageWays, messages: WireMessages, fabric: Fabric) ->
 class LoadedLine:
     """One direction of a link between switches."""
 
-    #: "s1 to s5".
+    #: "leaf1-spine2 to spine2".
     name: str
     #: Time that an iteration's bytes take on it.
     busy_s: float
@@ -235,9 +235,9 @@ def loaded_lines(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) ->
     ports = len(paths.port_bytes_per_ns)
     busy_s = np.bincount(port, of_flow[flow] * share, ports) / paths.port_bytes_per_ns / 1e9
     flows = np.bincount(port, minlength=ports)
-    ends = line_ends(fabric)
+    titles = line_titles(fabric)
     between = [line for line in range(2 * fabric.hosts, ports) if flows[line]]
-    found = [LoadedLine(" to ".join(ends[line]), float(busy_s[line]), int(flows[line])) for line in between]
+    found = [LoadedLine(titles[line], float(busy_s[line]), int(flows[line])) for line in between]
     return sorted(found, key=lambda line: (-line.busy_s, -line.flows))
 
 
@@ -249,7 +249,8 @@ def _data_passing(paths: Paths) -> tuple[Int64, Int64, Float64]:
 
 
 def lines_in_words(lines: Sequence[LoadedLine]) -> str:
-    """The most loaded lines: "s1 to s5 busy for 0.2061 s of each iteration with 2 flows, ..."; "" if there are none."""
+    """The most loaded lines: "leaf1-spine2 to spine2 is busy for 0.2061 s of each
+    iteration with 2 flows, ..."; "" if there are none."""
     if not lines:
         return ""
     first, *others = lines[:NAMED]

@@ -203,6 +203,8 @@ class ProgramResult:
     verdict: Verdict
     #: Effects of flow control, line by line; empty without it.
     pauses: tuple[str, ...] = ()
+    #: The lines of the network that were used most, by name, each with its mean use of its rate.
+    line_uses: tuple[tuple[str, float], ...] = ()
 
     @property
     def valid(self) -> bool:

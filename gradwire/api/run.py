@@ -25,7 +25,6 @@ from gradwire.analysis.report.finding_table import findings_frame
 from gradwire.analysis.report.panels import draw_metric
 from gradwire.analysis.report.utilisation import draw_utilisation
 from gradwire.analysis.run_frames import logged_frame, parts_frame, ports_frame, ranking_frame, segments_frame
-from gradwire.analysis.timeline.critical_path import critical_path
 from gradwire.analysis.timeline.tracks import draw_timeline
 from gradwire.api.drawing import drawing_on
 from gradwire.api.grid import grid
@@ -35,7 +34,7 @@ from gradwire.runs.judged import ITERATION_COLUMNS, JudgedRun, by_job, iteration
 from gradwire.runs.launch.place import writing
 from gradwire.runs.run_findings import findings_of_runs
 from gradwire.runs.screen import Silent
-from gradwire.runs.stored.explanation import captured_use
+from gradwire.runs.stored.explanation import captured_use, path_of
 from gradwire.runs.stored.run_files import fitting
 from gradwire.runs.stored.run_folder import chosen_iteration, named_run, stored_scenario
 from gradwire.runs.stored.stored_run import StoredRun
@@ -231,13 +230,10 @@ class Run:
     def why(self, point: str = "", *, iteration: int | None = None, **where: Value) -> Why:
         """Explains where an iteration's time went, by its critical path; by default the slowest measured one."""
         stored = self._chosen(point, where)
-        plan, log, record = stored.plan(), stored.log(), stored.record()
+        path = path_of(stored, iteration)
         with fitting(stored.folder):
-            number = chosen_iteration(iteration, stored.label, plan, log, record)
-            path = critical_path(plan, log, number, stored.built_fabric(), record.faults, stored.short_windows())
-            return Why(
-                stored.label, number, path.duration_ns / 1e9, path.sentence(), parts_frame(path), segments_frame(path)
-            )
+            spent_s = path.duration_ns / 1e9
+            return Why(stored.label, path.iteration, spent_s, path.sentence(), parts_frame(path), segments_frame(path))
 
     def compare(self) -> pd.DataFrame:
         """The strategies ranked at each setting of everything else: one row per strategy and setting, the fastest of

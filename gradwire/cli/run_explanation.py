@@ -4,22 +4,36 @@ ran."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
+from gradwire.analysis.busy_lines import busiest_line, line_in_words
 from gradwire.analysis.congestion_report import congestion_lines
+from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.pause_report import pause_lines, paused_longest
 from gradwire.analysis.port_traffic import ports_traffic
 from gradwire.analysis.report.text_table import Part, TextLine
-from gradwire.analysis.timeline.critical_path import critical_path
+from gradwire.analysis.timeline.critical_path import CriticalPath
+from gradwire.analysis.timeline.limits import sharers_table
 from gradwire.analysis.timeline.path_tables import MOST_LINES, contributions_table, parts_table, path_table
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.cli.traffic_tables import BUSIEST_SHOWN, pauses_table, ports_table
+from gradwire.faults import InputFault
 from gradwire.inside.program_protocol import how_it_ended
+from gradwire.network.fabric import Fabric
 from gradwire.programs.execution import ProgramRunSummary
+from gradwire.reading_budget import reading_budget
+from gradwire.runs.advice import advice_lines, advise
 from gradwire.runs.judged import verdict_of
 from gradwire.runs.ran_programs import RanPrograms
+from gradwire.runs.remedies import Held
+from gradwire.runs.stored.explanation import path_of
 from gradwire.runs.stored.run_files import fitting
-from gradwire.runs.stored.run_folder import chosen_iteration, slowest_iteration
+from gradwire.runs.stored.run_folder import SCENARIO_FILE, slowest_iteration, stored_plans
 from gradwire.runs.stored.stored_run import StoredRun
+from gradwire.scenario.loading import Point
+
+ESTIMATED_BYTES = 60_000_000
+"""Size of a file whose reading may take as long as the estimates of a run's point and its changes: half a minute."""
 
 
 def explain(found: StoredRun | RanPrograms, iteration: int | None, *, every: bool) -> Iterator[Part]:
@@ -43,19 +57,40 @@ def warn_if_invalid(verdict: Verdict) -> Iterator[TextLine]:
 def _explain_iteration(stored: StoredRun, iteration: int | None, *, every: bool) -> Iterator[Part]:
     """Yields an iteration's critical path, its parts and its largest contributions."""
     plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
+    path = path_of(stored, iteration)
     with fitting(stored.folder):
-        chosen = chosen_iteration(iteration, stored.label, plan, log, record)
-        path = critical_path(plan, log, chosen, fabric, record.faults, stored.short_windows())
         slowest = ", the slowest that was measured" if path.iteration == slowest_iteration(plan, log, record) else ""
         notice = list(warn_if_invalid(verdict_of(stored)))
         tables = [parts_table(path), contributions_table(path), path_table(path, None if every else MOST_LINES)]
+        if path.waited is not None and len(path.waited.use.sharers) > 1:
+            tables.append(sharers_table(path.waited))
         queues = list(congestion_lines(fabric, record, stored.queues()))
         sentence = path.sentence()
-    yield TextLine(f"{stored.label}: iteration {path.iteration}{slowest}, {path.duration_ns / 1e9:.6f} s", "strong")
+        measured_s = float(iteration_times_s(plan, log, record.iterations)[record.warmup :].mean())
+    of_jobs = ", ".join(f"{job.iterations} of job {job.name}" for job in plan.jobs)
+    also = f" (the time of {of_jobs})" if of_jobs else ""
+    yield TextLine(
+        f"{stored.label}: iteration {path.iteration}{slowest}, {path.duration_ns / 1e9:.6f} s{also}", "strong"
+    )
     yield from notice
     yield from tables
     yield TextLine(sentence, "strong")
     yield from map(TextLine, queues)
+    if stored.point is not None:
+        run = stored.folder.parent.parent
+        yield from _advise(path, measured_s, stored.point, fabric, run)
+
+
+def _advise(path: CriticalPath, measured_s: float, point: Point, fabric: Fabric, run: Path) -> Iterator[TextLine]:
+    """Yields what would shorten the iterations of a point of a run folder, within a budget: the folder may be anybody's."""
+    file = run / SCENARIO_FILE
+    try:
+        with reading_budget(file, ESTIMATED_BYTES):
+            advice = advise(Held.of(path), point, stored_plans(run), fabric, len(path.plan.ops))
+            lines = list(advice_lines(advice, measured_s, str(file)))
+    except InputFault as fault:
+        lines = [TextLine(f"Nothing was estimated: {fault}")]
+    yield from lines
 
 
 def _explain_traffic(ran: RanPrograms, *, every: bool) -> Iterator[Part]:
@@ -66,14 +101,12 @@ def _explain_traffic(ran: RanPrograms, *, every: bool) -> Iterator[Part]:
     yield TextLine(f"{ran.label}: {report.duration_s:.6f} s {when}", "strong")
     yield from warn_if_invalid(verdict) if verdict else _tell_failure(summary)
     ports = ports_traffic(fabric, report.counts)
-    yield ports_table(ports, report.duration_s, None if every else BUSIEST_SHOWN)
+    yield ports_table(fabric, ports, report.duration_s, None if every else BUSIEST_SHOWN)
+    busiest = busiest_line(fabric, ports, report.duration_s)
+    if busiest is not None:
+        drops = sum(port.drops for port in ports)
+        yield from map(TextLine, line_in_words(busiest, report.counts.tcp_retransmits, drops, fabric.routing))
     if verdict is None:
-        yield TextLine(
-            f"{report.counts.tcp_retransmits:,} of {report.counts.tcp_segments_sent:,} TCP segments were sent again"
-        )
-        yield TextLine(
-            "Programs have no plan, so nobody knows what the network was waited for. `gradwire trace` shows captured packets."
-        )
         return
     if fabric.lossless is not None and report.pauses is not None and paused_longest(report.pauses):
         yield TextLine("")

@@ -9,17 +9,22 @@ from gradwire.analysis.port_traffic import PortTraffic, busiest
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.datatypes.pauses import PauseState
 from gradwire.network.fabric import Fabric
+from gradwire.network.routes import line_interfaces, line_titles
 from gradwire.workloads.units import rate_text
 
 BUSIEST_SHOWN = 8
 """Ports in a table; summary.json has all."""
 
 
-def ports_table(ports: Sequence[PortTraffic], duration_s: float, most: int | None = BUSIEST_SHOWN) -> TextTable:
-    """The ports that carried most in so much time, or all."""
+def ports_table(
+    fabric: Fabric, ports: Sequence[PortTraffic], duration_s: float, most: int | None = BUSIEST_SHOWN
+) -> TextTable:
+    """The ports that carried most in so much time, or all, by the lines that they send on."""
     shown = busiest(ports, most or len(ports))
+    titles = dict(zip(line_interfaces(fabric), line_titles(fabric), strict=True))
     rows = tuple(
         (
+            titles.get(port.interface, port.interface),
             port.interface,
             rate_text(port.rate_bps),
             f"{port.line_bytes / 1e6:.3f}",
@@ -30,8 +35,8 @@ def ports_table(ports: Sequence[PortTraffic], duration_s: float, most: int | Non
     )
     left = len(ports) - len(shown)
     foot = f"and {left} ports that carried less" if left > 0 else ""
-    headers = ("port", "line rate", "on the line (MB)", "mean use", "drops")
-    return TextTable("", headers, rows, 1, ("",) * len(rows), foot)
+    headers = ("line", "port", "line rate", "on the line (MB)", "mean use", "drops")
+    return TextTable("", headers, rows, 2, ("",) * len(rows), foot)
 
 
 def pauses_table(fabric: Fabric, state: PauseState) -> TextTable:

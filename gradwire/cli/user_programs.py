@@ -249,7 +249,7 @@ def _show(summary: ProgramRunSummary, request: JobRequest) -> bool:
         f"{summary.memory_bytes / 2**30:.2f} GiB of {request.memory_mb / 1024:.2f}",
         highlight=False,
     )
-    terminal.show(ports_table(ports_traffic(request.fabric, report.counts), report.duration_s))
+    terminal.show(ports_table(request.fabric, ports_traffic(request.fabric, report.counts), report.duration_s))
     made = network_checks(network_state(report, request.fabric))
     failed = [check for check in made if not check.ok]
     values = ", ".join(f"{check.name} {check.value}" for check in made)

@@ -157,7 +157,7 @@ def _line(judged: JudgedRun[Any, Any], name: str) -> str:
     if not judged.valid:
         first_line, _, _ = judged.verdict.summary.partition("\n")  # the report has the rest
         return f"[red]✗[/red] {name}: {escape(first_line)}"
-    return f"[green]✓[/green] {name}: {judged.result.summary} ({_how(judged)})"
+    return f"[green]✓[/green] {name}: {judged.summary} ({_how(judged)})"
 
 
 def _how(judged: JudgedRun[Any, Any]) -> str:

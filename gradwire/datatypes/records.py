@@ -252,6 +252,8 @@ class PlannedFault:
     #: For a worker of one of several jobs, the job's name and the worker's number in it.
     job: str = ""
     worker_of_job: int = -1
+    #: For a fault of a link, its name in words: "h3", "leaf1-spine2".
+    link: str = ""
 
     @property
     def is_of_worker(self) -> bool:
@@ -269,11 +271,11 @@ class PlannedFault:
             return f"a tenant from h{self.source + 1} to h{self.destination + 1}"
         if not self.place:
             return "the controller"
-        return f"switch {self.place}" if self.kind == "switch-restart" else f"link {self.place}"
+        return f"switch {self.place}" if self.kind == "switch-restart" else f"link {self.link or self.place}"
 
     @property
     def what(self) -> str:
-        """Returns the fault in words: "link h1-eth0 is down"."""
+        """Returns the fault in words: "link leaf1-spine2 is down"."""
         return f"{self.where} {self._happens}"
 
     @property

@@ -46,3 +46,16 @@ def line_ends(fabric: Fabric) -> list[tuple[str, str]]:
     up = [(link.a.device, link.b.device) for link in (*fabric.links()[: fabric.hosts], *fabric.trunk_links())]
     hosts, trunks = up[: fabric.hosts], up[fabric.hosts :]
     return [*hosts, *(ends[::-1] for ends in hosts), *trunks, *(ends[::-1] for ends in trunks)]
+
+
+def line_titles(fabric: Fabric) -> list[str]:
+    """The name of each line in all that users read: "h3 out" and "h3 in" for those of a host's link, and else the link
+    with the device that it leads to: "leaf1-spine2 to spine2"."""
+    hosts = [fabric.link_title(link) for link in fabric.links()[: fabric.hosts]]
+    trunks = [(fabric.link_title(link), link) for link in fabric.trunk_links()]
+    return [
+        *(f"{name} out" for name in hosts),
+        *(f"{name} in" for name in hosts),
+        *(f"{name} to {fabric.title_of(link.b.device)}" for name, link in trunks),
+        *(f"{name} to {fabric.title_of(link.a.device)}" for name, link in trunks),
+    ]

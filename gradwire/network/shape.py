@@ -31,7 +31,8 @@ class NetworkShape(ShapeNumbers):
 
     def link_defects(self) -> Iterator[str]:
         """Yields the defects of settings of links, for a shape without other defects."""
-        names = ", ".join(link.name for link in self._unset_links[:3])
+        examples = (*self._unset_links[:2], *self._unset_links[self.hosts : self.hosts + 1])
+        names = ", ".join(map(self.link_title, examples))
         for setting in self.link_settings:
             if self._names_of_links.matching(setting.pattern):
                 continue
@@ -139,6 +140,18 @@ class NetworkShape(ShapeNumbers):
         """Returns the names by which users know devices: in a network of their own, the names there; in tiers, also
         those of the tiers' switches ("leaf1")."""
         return self.topology.structure.aliases(self, self.host_names(), self.switch_names())
+
+    def title_of(self, device: str) -> str:
+        """The name by which users know a device, as they write it in scenarios: "leaf1" for "s1"."""
+        return self.aliases.get(device, (device,))[-1]
+
+    def link_title(self, link: Link) -> str:
+        """The name of a link in all that users read, as they write it in scenarios: "h3" for that of a host, and else
+        "leaf1-spine2"."""
+        near, far = self.title_of(link.a.device), self.title_of(link.b.device)
+        if link.a.number == 0:  # hosts have one port, and its number is 0
+            return near
+        return f"{near}-{far}" + (f"#{link.number}" if link.number > 1 else "")
 
     def host_names(self) -> list[str]:
         """Names of the hosts, by index."""

@@ -124,6 +124,13 @@ class JudgedRun(Generic[P_co, R_co]):
         return self.stored.label
 
     @property
+    def summary(self) -> str:
+        """The result in a few words: of several jobs, the time of an iteration of each, as tables have them."""
+        if not self.job_results:
+            return self.result.summary
+        return ", ".join(f"job {row.parameters['job']} {row.summary}" for row in self.job_results)
+
+    @property
     def valid(self) -> bool:
         """Whether its numbers are results."""
         return self.result.valid

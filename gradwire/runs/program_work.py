@@ -9,9 +9,11 @@ import pandas as pd
 import tomli_w
 from typing_extensions import override
 
+from gradwire.analysis.busy_lines import line_uses
 from gradwire.analysis.figure_frames import points_frame
 from gradwire.analysis.pause_report import circle_between_hosts, circle_foreseen, pause_lines
 from gradwire.analysis.point_frames import INDEX
+from gradwire.analysis.port_traffic import ports_traffic
 from gradwire.analysis.program_results import ProgramResult
 from gradwire.analysis.report.program_charts import points_table
 from gradwire.analysis.report.program_report import ProgramBackground, conclusion, write_program_report
@@ -69,6 +71,7 @@ def judge_program_run(stored: StoredRun[ProgramPoint], point: ProgramPoint, comp
         summary.wall_s,
         verdict,
         tuple(pause_lines(fabric, report.pauses)),
+        tuple(line_uses(fabric, ports_traffic(fabric, report.counts), report.duration_s)),
     )
     return JudgedRun(point, stored, fabric, result, verdict, completion, figures=rows)
 

@@ -9,14 +9,12 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tomli_w
 
 from gradwire.analysis.congestion_report import congestion_lines
 from gradwire.analysis.figure_frames import frame_of_figures
 from gradwire.analysis.fluid.steady import MeasuredIterations
-from gradwire.analysis.iterations import fault_lines, iteration_ends_ns
-from gradwire.analysis.job_times import logged_edges_s
+from gradwire.analysis.iterations import fault_lines
 from gradwire.analysis.link_loads import has_choices
 from gradwire.analysis.parameters import fits
 from gradwire.analysis.point_frames import points_frame, write_frame, write_points_csv, write_points_parquet
@@ -40,8 +38,7 @@ from gradwire.analysis.report.run_notes import (
 from gradwire.analysis.report.tables import Constant
 from gradwire.analysis.report.text_table import Part
 from gradwire.analysis.verdict.host_checks import replaced_settings
-from gradwire.datatypes.plan import Plan
-from gradwire.datatypes.records import NOT_SERVED, Int64, OpLog
+from gradwire.datatypes.records import NOT_SERVED
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
 from gradwire.runs.comparing.whole import ranking_of
@@ -51,7 +48,7 @@ from gradwire.runs.judged import JudgedRun
 from gradwire.runs.network_notes import network_notes
 from gradwire.runs.point_machine import OUTPUT_FILE
 from gradwire.runs.run_findings import findings_of_runs
-from gradwire.runs.stored.explanation import explain
+from gradwire.runs.stored.explanation import edges_of_jobs, explain
 from gradwire.runs.stored.provenance import facts, provenance
 from gradwire.runs.stored.run_files import fitting
 from gradwire.runs.stored.run_folder import CLOCK_FILE, stored_clock
@@ -64,6 +61,8 @@ from gradwire.vm.machines import Clock
 SEED = "run.seed"
 FINDINGS_FILE = "findings.csv"
 """File of a run folder with what the run shows, comparison by comparison."""
+MOST_CHARTED = 24
+"""Points of a report that are drawn over time, the first ones: a drawing takes about 50 kB, and half a second."""
 LINKED_FILES = (VERDICT_FILE, ITERATIONS_FILE, RECORD_FILE, OUTPUT_FILE)
 """Files of a point that people read."""
 
@@ -126,7 +125,9 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path, ou
     Returns what a terminal shows. runs: as `compared` gives them, or else without a comparison with an ideal network.
     """
     rows = [run.result for run in runs]
-    points = list({run.folder: run for run in runs}.values())  # of several jobs, each has a row
+    by_folder = {run.folder: run for run in reversed(runs)}  # of several jobs, each has a row
+    points = list(reversed(by_folder.values()))
+    charted = {id(run) for run in points[:MOST_CHARTED]}
     out = out or folder
     write_points_csv(out / "points.csv", rows)
     write_points_parquet(out / "points.parquet", points_frame(rows, [run.folder.name for run in runs]))
@@ -137,7 +138,7 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path, ou
     results = Results(
         rows,
         [run.verdict for run in runs],
-        [_details(run, out) for run in runs],
+        [_details(run, out, charted=id(run) in charted) for run in runs],
     )
     findings = findings_of_runs(scenario, runs, folder)
     write_frame(out / FINDINGS_FILE, findings_frame(findings, Labels(scenario.labels)))
@@ -168,15 +169,25 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path, ou
     return report(out, results, presentation, _background(scenario, runs, folder))
 
 
-def _details(run: JudgedRun, folder: Path) -> PointDetails:
-    """Details of one run in the report of its run folder."""
+def _details(run: JudgedRun, folder: Path, *, charted: bool) -> PointDetails:
+    """Details of one run in the report of its run folder. charted: whether it is drawn over time."""
     place = run.folder.relative_to(folder).as_posix() if run.folder.is_relative_to(folder) else ""
     files = tuple(name for name in LINKED_FILES if (run.folder / name).exists())
     settings = as_recorded(settings_of(run.point), run.stored)
     if not run.result.valid:
         return PointDetails(settings, place, files)
-    explanation = explain(run.stored)
-    return PointDetails(settings, place, files, explanation.why, explanation.drawing, explanation.port, run.agreement)
+    explanation = explain(run.stored, charted=charted)
+    return PointDetails(
+        settings,
+        place,
+        files,
+        explanation.why,
+        explanation.drawing,
+        explanation.port,
+        run.agreement,
+        explanation.over_time,
+        explanation.fault_times,
+    )
 
 
 def _background(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> Background:
@@ -313,17 +324,9 @@ def _fault_notes(runs: Sequence[JudgedRun]) -> list[str]:
             continue
         record = run.stored.record()
         with fitting(run.folder):
-            edges_ns = _edges_of_jobs(run.stored.plan(), run.stored.log(), record.iterations)
+            edges_ns = edges_of_jobs(run.stored.plan(), run.stored.log(), record.iterations)
             lines += [f"{run.label}: {line}" for line in fault_lines(record.faults, edges_ns)]
     return lines
-
-
-def _edges_of_jobs(plan: Plan, log: OpLog, iterations: int) -> dict[str, Int64]:
-    """Times at which iterations began and ended, in nanoseconds, by job; "" stands for the only one."""
-    if not plan.jobs:
-        return {"": iteration_ends_ns(plan, log, iterations)}
-    edges_s = logged_edges_s(plan, log, iterations)
-    return {job.name: np.rint(edges * 1e9).astype(np.int64) for job, edges in zip(plan.jobs, edges_s, strict=True)}
 
 
 def _congestion_notes(runs: Sequence[JudgedRun]) -> list[str]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from gradwire.datatypes.plan import CONTROL_CLASS, Int64, OpKind, Plan, Role
 from gradwire.network.fabric import Fabric
-from gradwire.network.routes import line_ends, lines_of
+from gradwire.network.routes import line_titles, lines_of
 from gradwire.network.tiers import Tier
 from gradwire.network.wire.ways import MessageWays
 
@@ -109,7 +109,7 @@ def _lines(plan: Plan, fabric: Fabric) -> Iterator[BusyPort]:
     share = np.where(ops.group[remote] == 1, fabric.multicast_goodput_share(), fabric.goodput_share())
     size = np.bincount(flow.reshape(-1), ops.size_bytes[remote], len(first))
     on_line = np.bincount(flow.reshape(-1), ops.size_bytes[remote] / share, len(first))
-    ways, lines, ends = MessageWays(plan, fabric), lines_of(fabric), line_ends(fabric)
+    ways, lines, titles = MessageWays(plan, fabric), lines_of(fabric), line_titles(fabric)
     #: Payload and bytes on the line, by line.
     passing: dict[int, tuple[float, float]] = {}
     for number, send in enumerate(remote[first].tolist()):
@@ -120,7 +120,7 @@ def _lines(plan: Plan, fabric: Fabric) -> Iterator[BusyPort]:
     if passing:
         took_s = {line: frames * 8 / lines[line].rate_bps for line, (_, frames) in passing.items()}
         busiest = max(took_s, key=lambda line: took_s[line])
-        name, rate_bps = " to ".join(ends[busiest]), lines[busiest].rate_bps
+        name, rate_bps = titles[busiest], lines[busiest].rate_bps
         yield BusyPort(name, round(passing[busiest][0]), took_s[busiest], f"{rate_bps / 1e9:g} Gbit/s")
 
 

@@ -125,6 +125,10 @@ def _hint(text: str, wanted: Quantity) -> str:
     return next((f"; this is {kind.name}" for kind in others), "")
 
 
+ETHERNET_BPS = tuple(gbit * 1e9 for gbit in (1, 2.5, 5, 10, 25, 40, 50, 100, 200, 400, 800, 1600))
+"""Rates of a line in IEEE 802.3, from 1 Gbit/s on."""
+
+
 def rate_text(rate_bps: float) -> str:
     """Formats a rate as scenario files do: 10gbit, 2.5gbit, 100mbit."""
     for unit in ("gbit", "mbit", "kbit"):

@@ -25,6 +25,7 @@ from numba import float64, int64, typeof
 from gradwire import PACKAGE
 from gradwire.analysis.fluid import compiled, replay
 from gradwire.analysis.fluid.draining import share_ports
+from gradwire.reading_budget import not_reading
 
 type_of: Callable[[object], Any] = cast(Any, typeof)
 LEAST_CORES = 2
@@ -36,7 +37,8 @@ def compile_if_never(state: replay.Replay) -> None:
     if proceed.overloads or not compiled.KEPT or is_compiled(Path(proceed.stats.cache_path)):
         return
     if len(os.sched_getaffinity(0)) >= LEAST_CORES:
-        with _second_process(state):
+        # The machine code is not of the file that is being read, if one is.
+        with not_reading(), _second_process(state):
             proceed.compile((type_of(state), int64))
 
 

@@ -22,11 +22,11 @@ from gradwire.analysis.parameters import parameter_number
 from gradwire.analysis.points import PointResult, interval, parameter_names
 from gradwire.analysis.printed import Comparison, find_row
 from gradwire.analysis.printed_cells import EFFICIENCY, SPEEDUP
+from gradwire.analysis.report.series_colours import PALETTE as PALETTE  # noqa: PLC0414 (drawings have it from here)
+from gradwire.analysis.report.series_colours import colours_of_series
 from gradwire.files import replace_text, replacing
 from gradwire.terminal_text import visible
 
-PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
-"""Okabe and Ito's colours (2008), which differ with any colour vision; the strongest contrasts come first."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 STYLE: Any = {
     "font.family": "sans-serif",
@@ -164,7 +164,7 @@ WIDEST_INCHES = 16.0
 
 
 def series_color(index: int) -> str:
-    """Colour of the series with this number."""
+    """Colour of the series with this number, where series are no strategies."""
     return PALETTE[index % len(PALETTE)]
 
 
@@ -177,6 +177,7 @@ def _bars(rows: Sequence[PointResult], comparison: Comparison, metric: str, seri
     series: list[str | None] = [*_series(rows, series_key)] or [None]
     printed = {id(find_row(rows, c.cell.where)): c.cell for c in comparison.cells if c.cell.metric == metric}
     printed.pop(id(None), None)
+    colours = _colours(series)
     slots = len(series) * (2 if printed else 1)
     width = min(0.84 / slots, 0.28)
     named = [[write.pair(key, value) for key, value in zip(keys, group, strict=True) if value] for group in groups]
@@ -193,7 +194,7 @@ def _bars(rows: Sequence[PointResult], comparison: Comparison, metric: str, seri
             left = number + width * (index * (2 if printed else 1) + 0.5 - slots / 2)
             cell = printed.get(id(row))
             fitted = cell is not None and cell.fitted
-            bar = Bar(left, width, series_color(index), small, fitted)
+            bar = Bar(left, width, colours[index], small, fitted)
             draw_bar(axes, bar, row, metric)
             if cell is not None:
                 _printed_bar(axes, replace(bar, middle=left + width), cell.value * axis.factor)
@@ -211,7 +212,8 @@ def _bars(rows: Sequence[PointResult], comparison: Comparison, metric: str, seri
         axes.set_yticks(range(0, 101, 20))
     else:
         axes.margins(y=0.14)
-    _bar_legend(figure, [write(name) for name in series if name is not None], comparison, metric, bool(printed))
+    patches = [Patch(color=colours[i], label=write(name)) for i, name in enumerate(series) if name is not None]
+    _bar_legend(figure, patches, comparison, metric, bool(printed))
     return figure
 
 
@@ -277,8 +279,14 @@ def _value_label(axes: Axes, left: float, top: float, value: float, size: float,
     )
 
 
-def _bar_legend(figure: Figure, names: list[str], comparison: Comparison, metric: str, printed: bool) -> None:
-    _legend(figure, [Patch(color=series_color(index), label=name) for index, name in enumerate(names)], 0)
+def _colours(series: Sequence[str | None]) -> list[str]:
+    """The colour of each series; the first where there is only one, without a name."""
+    by_name = colours_of_series([name for name in series if name is not None])
+    return [PALETTE[0] if name is None else by_name[name] for name in series]
+
+
+def _bar_legend(figure: Figure, keys: Sequence[Patch], comparison: Comparison, metric: str, printed: bool) -> None:
+    _legend(figure, keys, 0)
     kinds: list[Patch | Line2D] = []
     if printed:
         kinds.append(Patch(facecolor="#777777", edgecolor="#777777", label="measured"))
@@ -325,6 +333,7 @@ def _lines(rows: Sequence[PointResult], x_key: str, series_key: str, write: Labe
     others = [key for key in parameter_names(rows) if key not in (x_key, series_key)]
     panels = list(dict.fromkeys(tuple(row.parameters.get(key, "") for key in others) for row in rows))
     names: list[str | None] = [*_series(rows, series_key)] or [None]
+    colours = _colours(names)
     columns = min(len(panels), 3)
     lines = -(-len(panels) // columns)
     figure = Figure(figsize=(max(4.8, 3.4 * columns), 3.2 * lines + 0.4), layout="constrained")
@@ -333,14 +342,14 @@ def _lines(rows: Sequence[PointResult], x_key: str, series_key: str, write: Labe
         inside = [row for row in rows if tuple(row.parameters.get(key, "") for key in others) == panel]
         for index, name in enumerate(names):
             of_series = [row for row in inside if row.parameters.get(series_key) == name]
-            draw_line(axes, of_series, x_key, "throughput_per_s", index)
+            draw_line(axes, of_series, x_key, "throughput_per_s", index, colours[index])
         if any(panel):
             named = [write.pair(key, value) for key, value in zip(others, panel, strict=True) if value]
             axes.set_title(", ".join(named), fontsize=9, fontweight="normal")
         axes.set_ylim(0, 1.06 * _highest(rows, inside))
         finish_lines(axes, inside, x_key, "throughput_per_s", write)
     handles = [
-        Line2D([], [], color=series_color(index), marker=MARKERS[index % len(MARKERS)], markersize=5, label=write(name))
+        Line2D([], [], color=colours[index], marker=MARKERS[index % len(MARKERS)], markersize=5, label=write(name))
         for index, name in enumerate(names)
         if name is not None
     ]
@@ -362,9 +371,11 @@ def _x_unit(rows: Sequence[PointResult], x_key: str) -> float:
     return 1e9 if is_rate else 1.0
 
 
-def draw_line(axes: Axes, rows: Sequence[PointResult], x_key: str, metric: str, index: int, label: str = "") -> None:
+def draw_line(
+    axes: Axes, rows: Sequence[PointResult], x_key: str, metric: str, index: int, color: str, label: str = ""
+) -> None:
     """One series over a number. An invalid point breaks the line, which would
-    otherwise claim a value there. index: of its colour."""
+    otherwise claim a value there. index: of its marker."""
     unit, factor = _x_unit(rows, x_key), METRIC_AXES[metric].factor
     points = sorted(
         ((parameter_number(row.parameters[x_key]) or 0.0) / unit, number) for number, row in enumerate(rows)
@@ -379,7 +390,7 @@ def draw_line(axes: Axes, rows: Sequence[PointResult], x_key: str, metric: str, 
     ]
     if any(row.valid for row in rows):
         style: Any = {"marker": MARKERS[index % len(MARKERS)], "markersize": 4.5, "linewidth": 1.4, "capsize": 2}
-        axes.errorbar(x, y, yerr=spread, color=series_color(index), label=label or None, **style)
+        axes.errorbar(x, y, yerr=spread, color=color, label=label or None, **style)
 
 
 def finish_lines(axes: Axes, rows: Sequence[PointResult], x_key: str, metric: str, write: Labels) -> None:

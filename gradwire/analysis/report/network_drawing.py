@@ -192,7 +192,9 @@ def rate_lines(fabric: Fabric) -> list[str]:
         lines.append(f"uplinks of a {tier.word}: {len(tier.uplinks[0])} x {rate}, oversubscription {ratio:g}:1")
     slow = slower_links(fabric) if fabric.is_tiered else []
     if 0 < len(slow) <= MOST_SLOW:
-        lines.append("slower (thin): " + ", ".join(f"{link.name} at {_gbit(link.rate_bps)}" for link in slow))
+        lines.append(
+            "slower (thin): " + ", ".join(f"{fabric.link_title(link)} at {_gbit(link.rate_bps)}" for link in slow)
+        )
     return [*lines, *link_lines(fabric)]
 
 
@@ -374,14 +376,20 @@ def _height(fabric: Fabric, switch: int) -> float:
 
 
 def _draw_nodes(axes: Axes, fabric: Fabric, layout: _Layout) -> None:
-    """Each with its name, as in captures and checks."""
+    """Each with its name in scenarios, and below it that in captures and checks, where they differ."""
     for host, x in layout.host_x.items():
         _box(axes, x, HEIGHTS["host"], fabric.host_names()[host], _rail_color(fabric, host) or FAINT)
     names = fabric.switch_names()
     for switch, x in layout.switch_x.items():
         rail = fabric.hosts_of_leaves[switch][0] if switch < fabric.tree.leaf_count else None
         color = (None if rail is None else _rail_color(fabric, rail)) or TIER_COLORS[_tier_of(fabric, switch)]
-        _box(axes, x, _height(fabric, switch), names[switch], color)
+        _box(
+            axes,
+            x,
+            _height(fabric, switch),
+            "\n".join(dict.fromkeys((fabric.title_of(names[switch]), names[switch]))),
+            color,
+        )
     words = {
         "host": "hosts" if fabric.nics_per_host == 1 else "NICs",
         "leaf": "leaves",
@@ -406,4 +414,5 @@ def _box(axes: Axes, x: float, y: float, name: str, color: str) -> None:
         zorder=2,
     )
     axes.add_patch(shape)
-    axes.text(x, y, name, ha="center", va="center", fontsize=6.5, color=INK, zorder=3)
+    letters_pt = 6.5 if "\n" not in name else 5.2
+    axes.text(x, y, name, ha="center", va="center", fontsize=letters_pt, linespacing=0.95, color=INK, zorder=3)

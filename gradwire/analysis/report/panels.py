@@ -16,16 +16,15 @@ from gradwire.analysis.parameters import parameter_number
 from gradwire.analysis.points import PointResult, parameter_names
 from gradwire.analysis.report.charts import (
     METRIC_AXES,
-    PALETTE,
     STYLE,
     Bar,
     Labels,
     draw_bar,
     draw_line,
     finish_lines,
-    series_color,
 )
 from gradwire.analysis.report.ranking import Entry, Ranking
+from gradwire.analysis.report.series_colours import colours_of_series
 from gradwire.faults import InputFault
 
 GROUP_WIDTH = 0.84
@@ -47,12 +46,13 @@ def draw_metric(
     """
     _check(rows, x_key, metric, series_key)
     names = list(dict.fromkeys(row.parameters.get(series_key, "") for row in rows))
+    colours = colours_of_series(names)
     if series_key == x_key:
         _draw_bars(axes, rows, x_key, metric, None, names, write)
     elif all(parameter_number(row.parameters[x_key]) is not None for row in rows):
         for index, name in enumerate(names):
             of_series = [row for row in rows if row.parameters.get(series_key, "") == name]
-            draw_line(axes, of_series, x_key, metric, index, write(name) if name else "")
+            draw_line(axes, of_series, x_key, metric, index, colours[name], write(name) if name else "")
         finish_lines(axes, rows, x_key, metric, write)
         axes.margins(y=0.06)
         axes.set_ylim(bottom=0)
@@ -89,14 +89,14 @@ def _draw_bars(
     write: Labels,
 ) -> None:
     groups = list(dict.fromkeys(row.parameters[x_key] for row in rows))
-    slots = len(names) if series_key else 1
+    slots, colours = len(names) if series_key else 1, colours_of_series(names)
     width = min(GROUP_WIDTH / slots, 0.5)
     for row in rows:
         index = names.index(row.parameters[series_key]) if series_key else 0
         middle = groups.index(row.parameters[x_key]) + width * (index + 0.5 - slots / 2)
-        draw_bar(axes, Bar(middle, width, series_color(index), LETTERS_PT), row, metric)
+        draw_bar(axes, Bar(middle, width, colours[names[index]], LETTERS_PT), row, metric)
     if series_key:
-        keys = [Patch(color=series_color(index), label=write(name)) for index, name in enumerate(names)]
+        keys = [Patch(color=colours[name], label=write(name)) for name in names]
         axes.legend(handles=keys, frameon=False)
     axes.set_xticks(range(len(groups)), [write(group) for group in groups])
     axes.set_xlim(-0.55, len(groups) - 0.45)
@@ -113,15 +113,16 @@ def ranking_chart(ranking: Ranking, title: str) -> Figure:
         count = max(len(ranking.valid), 1)
         figure = Figure(figsize=(7.6, 1.3 + BAR_INCHES * count), layout="constrained")
         axes = figure.add_subplot()
-        families = list(dict.fromkeys(entry.family for entry in ranking.valid))
-        for row, entry in enumerate(ranking.valid):
-            _bar(axes, row, entry, PALETTE[families.index(entry.family)])
+        strategies = [entry.row.parameters.get("strategy", entry.name) for entry in ranking.valid]
+        colours = colours_of_series(list(dict.fromkeys(strategies)))
+        for row, (entry, name) in enumerate(zip(ranking.valid, strategies, strict=True)):
+            _bar(axes, row, entry, colours[name])
         longest = max((entry.time_s + entry.ci_s for entry in ranking.valid), default=1.0)
         for row, entry in enumerate(ranking.valid):
             _value(axes, row, entry, ranking, longest)
         if ranking.valid:
             axes.axvline(ranking.compute_s, color="black", linestyle="--", linewidth=0.9)
-        axes.set_yticks(range(len(ranking.valid)), [f"{e.name}*" if e.partial else e.name for e in ranking.valid])
+        axes.set_yticks(range(len(ranking.valid)), _names(ranking))
         axes.set_ylim(count - 0.4, -0.6)
         axes.set_xlim(0, longest * 1.22)
         axes.tick_params(axis="y", length=0)
@@ -131,8 +132,16 @@ def ranking_chart(ranking: Ranking, title: str) -> Figure:
         axes.set_xlabel(f"{what}{whose} (s){faster}")
         axes.xaxis.grid(visible=True, color="#DDDDDD", linewidth=0.6)
         figure.suptitle(title, fontsize=11, fontweight="bold")
-        _legend(figure, families, ranking)
+        _legend(figure, ranking)
     return figure
+
+
+def _names(ranking: Ranking) -> list[str]:
+    """The names of the bars, with their families where there are several."""
+    several = len({entry.family for entry in ranking.valid}) > 1
+    marked = [f"{entry.name}*" if entry.partial else entry.name for entry in ranking.valid]
+    families = [f"  ({entry.family})" if several else "" for entry in ranking.valid]
+    return [f"{name}{family}" for name, family in zip(marked, families, strict=True)]
 
 
 def _bar(axes: Axes, row: int, entry: Entry, color: str) -> None:
@@ -153,9 +162,8 @@ def _value(axes: Axes, row: int, entry: Entry, ranking: Ranking, longest: float)
     axes.text(entry.time_s + entry.ci_s + longest * 0.012, row, text, va="center", fontsize=7.5)
 
 
-def _legend(figure: Figure, families: list[str], ranking: Ranking) -> None:
-    keys: list[Patch | Line2D] = [Patch(color=PALETTE[i], label=family) for i, family in enumerate(families)]
-    keys.append(Line2D([], [], color="black", linestyle="--", linewidth=0.9, label="compute bound"))
+def _legend(figure: Figure, ranking: Ranking) -> None:
+    keys: list[Patch | Line2D] = [Line2D([], [], color="black", linestyle="--", linewidth=0.9, label="compute bound")]
     keys.append(Line2D([], [], linestyle="none", marker="|", markersize=9, color="black", label="own lower bound"))
     if any(entry.ci_s for entry in ranking.valid):
         keys.append(Line2D([], [], color="black", marker="|", markersize=5, linewidth=0.9, label="95 % over seeds"))

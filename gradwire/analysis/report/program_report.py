@@ -102,6 +102,7 @@ def _show_point(result: ProgramResult, folder: str, keys: Sequence[str]) -> dict
         "valid": result.valid,
         "verdict": result.verdict.summary,
         "folder": folder,
+        "line_uses": [(name, f"{use:.3f}", f"{use:.0%}") for name, use in result.line_uses],
         "href": quote(f"{folder}/"),
         "checks": html_table(checks_table(result.verdict)),
     }

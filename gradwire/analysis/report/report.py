@@ -4,7 +4,7 @@ a Markdown table, and the chart as PNG and SVG."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -70,6 +70,10 @@ class PointDetails:
     port: str = ""
     #: Cause of the difference from an ideal network; None if it has not been looked for.
     agreement: Agreement | None = None
+    #: Chart of the run over time as SVG; "" if it was not drawn.
+    over_time: str = ""
+    #: Mean iteration times before, during and after its faults; "" without faults.
+    fault_times: str = ""
 
 
 @dataclass(frozen=True)
@@ -145,7 +149,9 @@ def report(
     else:
         figure = chart(pooled, comparison, shown.title, shown.series_key, dict(shown.labels))
     save_chart(figure, run_dir, dpi=dpi)
-    said = str(concluded)
+    points, said = _shown_points(results, write), str(concluded)
+    # One bar says less of a point with faults than its iterations do, one by one.
+    over_time = points[0].over_time if len(points) == 1 and points[0].faults else ""
     summary = comparison.summary if comparison.cells else ""
     html = page(
         "run.html",
@@ -155,9 +161,9 @@ def report(
         all_valid=all(row.state == VALID for row in rows),
         summary=summary,
         warnings=[remark.text for remark in remarked if remark.is_warning],
-        chart=drawing(page_svg(figure)),
+        chart=over_time or drawing(page_svg(figure)),
         tables=[html_table(table) for table in tables],
-        points=_shown_points(results, write),
+        points=[replace(points[0], over_time=Markup())] if over_time else points,
         background=_shown_background(background, results.details),
         networks=_draw_networks(background.networks),
         remarks=[remark.text for remark in remarked if not remark.is_warning],
@@ -268,6 +274,10 @@ class ShownPoint:
     #: Chart of the use of `port`.
     drawing: Markup
     port: str
+    #: Chart of the run over time.
+    over_time: Markup
+    #: Whether faults are shaded in it.
+    faults: bool
     #: None where no list of checks was kept.
     checks: HtmlTable | None
 
@@ -295,6 +305,7 @@ def _shown_point(
     facts = {
         "why": detail.why,
         "time": _distance(row),
+        "faults": f"on average, an iteration took {detail.fault_times}" if detail.fault_times else "",
         "ideal network": _sentence(detail.agreement.sentence) if detail.agreement else "",
         "its own settings": differing,
         "plan": f"digest {row.plan_digest}; {row.bytes_sent:,} bytes sent; {row.wall_s:.1f} s of wall time",
@@ -309,6 +320,8 @@ def _shown_point(
         links=((f"{detail.folder}/", quote(f"{detail.folder}/")), *links) if detail.folder else (),
         drawing=drawing(detail.drawing) if detail.drawing else Markup(),
         port=detail.port,
+        over_time=drawing(detail.over_time) if detail.over_time else Markup(),
+        faults=bool(detail.fault_times),
         checks=html_table(checks_table(verdict)) if verdict else None,
     )
 

@@ -12,22 +12,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
-
 from gradwire.analysis.agreement.short_windows import ShortWindow
-from gradwire.analysis.bounds import message_ns, once, parts_of
-from gradwire.analysis.iterations import Float64, iteration_ends_ns
-from gradwire.analysis.link_loads import passing_by_way
-from gradwire.analysis.logged import Bool, LoggedOps, WireMessages, data_of, wire_messages
-from gradwire.analysis.plan_names import PlanNames, host_name
+from gradwire.analysis.bounds import message_ns
+from gradwire.analysis.iterations import iteration_ends_ns
+from gradwire.analysis.logged import LoggedOps
+from gradwire.analysis.plan_names import PlanNames
 from gradwire.analysis.quantities import quantity
+from gradwire.analysis.timeline.limits import WaitedLine, line_in_words, waited_line
+from gradwire.analysis.timeline.line_traffic import LineTraffic
 from gradwire.analysis.timeline.walk import NETWORK, PathSegment, TimeKind, walk_back
-from gradwire.datatypes.plan import Plan, Role
+from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import FaultRecord, OpLog
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
-from gradwire.network.tiers import Tier
-from gradwire.network.wire.ways import MessageWays
+from gradwire.network.routes import SummitOf
 
 PARTS: dict[str, tuple[TimeKind, ...]] = {
     "compute": (TimeKind.COMPUTE,),
@@ -73,132 +71,6 @@ def split_transfers(segments: Iterable[PathSegment], plan: Plan, fabric: Fabric)
 
 
 @dataclass(frozen=True)
-class SharedPath:
-    """The messages that shared the path of a message while it was under way."""
-
-    #: The busiest place on its path, e.g. "the port out of h2".
-    place: str
-    #: Number of connections with data under way there, its own included.
-    flows: int
-    #: Names of the other messages that moved the most bytes there, largest first, each with its share of all bytes
-    #: there.
-    others: tuple[tuple[str, float], ...]
-
-
-@dataclass(frozen=True)
-class _SharedPlace:
-    """A place that messages share."""
-
-    #: Name for people.
-    name: str
-    #: Line rate; 1 everywhere if the fabric is unknown.
-    rate_bps: float
-    #: Whether each message passes.
-    passing: Bool
-
-
-class Traffic:
-    """All messages of a run on the wire, from which the cause of a message's delay follows. `fabric` is None if it is
-    unknown."""
-
-    def __init__(self, logged: LoggedOps, fabric: Fabric | None) -> None:
-        self._logged, self._fabric = logged, fabric
-        self._names = PlanNames(logged.plan)
-        plan = logged.plan
-        self._aggregators = set(plan.rank_host[plan.rank_role == Role.AGGREGATOR].tolist())
-
-    @cached_property
-    def _messages(self) -> WireMessages:
-        messages = wire_messages(self._logged)
-        return messages.where(data_of(self._logged, messages))
-
-    def contention(self, segment: PathSegment, most: int = 3) -> SharedPath | None:
-        """Messages that shared the path of a network segment's message; None for a message without data or a path
-        without a rate limit.
-
-        A message's bytes are assumed to move evenly between the first byte sent and the last byte received. This is an
-        estimate: a message that waits in a socket counts as sharing the port that it waits for.
-        """
-        messages, ops = self._messages, self._logged.plan.ops
-        send = int(ops.message[segment.op])
-        mine = (messages.send == send) & (messages.iteration == segment.iteration)
-        if segment.kind not in NETWORK or not mine.any():
-            return None
-        span = np.maximum(messages.arrived_ns - messages.sent_ns, 1)
-        overlap = np.minimum(messages.arrived_ns, segment.end_ns) - np.maximum(messages.sent_ns, segment.begin_ns)
-        moved = ops.size_bytes[messages.send] * np.clip(overlap, 0, None) / span
-        places = self._places(mine)
-        if not places:
-            return None
-        busiest = max(places, key=lambda line: moved[line.passing].sum() / line.rate_bps)
-        active = busiest.passing & (moved > 0)
-        flows = len(np.unique(messages.connection[active | mine & busiest.passing]))
-        return SharedPath(busiest.name, flows, self._largest(moved, active & ~mine, most))
-
-    def _places(self, mine: Bool) -> list[_SharedPlace]:
-        """The places with a line rate on the path of the messages `mine`; an aggregator's port has none."""
-        messages, fabric = self._messages, self._fabric
-        rates_bps = fabric.host_bps if fabric else ()
-        source, places = int(messages.src[mine][0]), []
-        if source not in self._aggregators:
-            leaving = (messages.src == source) & messages.first | mine
-            places.append(
-                _SharedPlace(f"the port out of {host_name(source)}", rates_bps[source] if fabric else 1.0, leaving)
-            )
-        for target in set(messages.dst[mine].tolist()) - self._aggregators:
-            rate_bps = rates_bps[target] if fabric else 1.0
-            places.append(_SharedPlace(f"the port into {host_name(target)}", rate_bps, messages.dst == target))
-        if fabric is not None:
-            places += [line for tier in fabric.tree.tiers for line in self._uplinks(fabric, tier, mine)]
-            # Bursts that take all ways in turn share each line for a moment.
-            if not (fabric.is_tiered or fabric.routing.policy.writes_ways):
-                places += self._lines(fabric, mine)
-        return places
-
-    def _lines(self, fabric: Fabric, mine: Bool) -> list[_SharedPlace]:
-        """The lines between switches on the way of the messages `mine`, where switches are not in tiers."""
-        _messages, links = self._messages, fabric.trunk_links()
-        names = [(link, link.a.device, link.b.device) for link in links]
-        names += [(link, link.b.device, link.a.device) for link in links]
-        places = []
-        for (link, near, far), passing in zip(names, self._passing, strict=True):
-            if (passing & mine).any():
-                places.append(_SharedPlace(f"the line from {near} to {far}", link.rate_bps, passing))
-        return places
-
-    @cached_property
-    def _passing(self) -> list[Bool]:
-        """The messages on each line between switches: those of one direction, then those of the other."""
-        assert self._fabric is not None
-        ways = MessageWays(self._logged.plan, self._fabric)
-        passing = passing_by_way(ways, self._messages, self._fabric)
-        return [up for up, _ in passing] + [down for _, down in passing]
-
-    def _uplinks(self, fabric: Fabric, tier: Tier, mine: Bool) -> list[_SharedPlace]:
-        """The uplinks of a leaf, or of a pod, count together: the switches choose which of them a message takes."""
-        messages = self._messages
-        source, target = parts_of(fabric, tier, messages.src), parts_of(fabric, tier, messages.dst)
-        places = []
-        for part, name in enumerate(tier.names):
-            for passing, way in ((source == part, "uplinks"), (target == part, "downlinks")):
-                crossing = passing & (source != target)
-                if (crossing & mine).any():
-                    once_each = once(crossing, messages.iteration, messages.send)
-                    places.append(_SharedPlace(f"the {way} of {name}", tier.part_bps[part], once_each))
-        return places
-
-    def _largest(self, moved: Float64, chosen: Bool, most: int) -> tuple[tuple[str, float], ...]:
-        messages, names = self._messages, dict[str, float]()
-        for index in np.flatnonzero(chosen).tolist():
-            send = int(messages.send[index])
-            name = f"{self._names.tensor(send)} -> {self._names.receiver(send)}"
-            names[name] = names.get(name, 0.0) + float(moved[index])
-        total = float(moved[chosen].sum())
-        largest = sorted(names.items(), key=lambda item: -item[1])[:most]
-        return tuple((name, size / total) for name, size in largest)
-
-
-@dataclass(frozen=True)
 class PathContribution:
     """All pieces of a path with the same subject."""
 
@@ -226,13 +98,14 @@ class CriticalPath:
         segments: tuple[PathSegment, ...],
         faults: Sequence[FaultRecord] = (),
         windows: Sequence[ShortWindow] = (),
+        summit_of: SummitOf | None = None,
     ) -> None:
         self.iteration = iteration
         self.segments = segments
         self.names = PlanNames(logged.plan)
         self.plan = logged.plan
         self.faults = faults
-        self._logged, self._fabric = logged, fabric
+        self._logged, self._fabric, self._summit_of = logged, fabric, summit_of
         self._short = {(window.state.src_host, window.state.dst_host): window for window in windows}
 
     @property
@@ -283,9 +156,22 @@ class CriticalPath:
         return sorted(merged, key=lambda contribution: -contribution.duration_ns)
 
     @cached_property
-    def traffic(self) -> Traffic:
-        """The messages on the wire, which tell who shared which port."""
-        return Traffic(self._logged, self._fabric)
+    def _traffic(self) -> LineTraffic | None:
+        """The messages on the lines of the network, which tell who shared which."""
+        if self._fabric is None:
+            return None
+        return LineTraffic(self._logged, self._fabric, self._summit_of, self.faults)
+
+    def waited_line(self, segments: Sequence[PathSegment]) -> WaitedLine | None:
+        """The line for which these segments waited longest; None if they waited for none, and where the network is unknown."""
+        if self._traffic is None or self._fabric is None:
+            return None
+        return waited_line(self._traffic, self.plan, self._fabric, segments)
+
+    @cached_property
+    def waited(self) -> WaitedLine | None:
+        """The line for which the whole path waited longest."""
+        return self.waited_line(self.segments)
 
     def faults_during(self, segments: Sequence[PathSegment]) -> list[FaultRecord]:
         """The faults that were in the network, or at a worker, during any of these segments."""
@@ -302,13 +188,17 @@ class CriticalPath:
         texts[0] = f"{shares[mentioned[0]]:.0%} of iteration {self.iteration} is {PART_NAMES[mentioned[0]]}"
         listed = " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
         causes = [part for part in mentioned if part != "compute"]
-        cause = self._cause(causes[0]) if causes else "hardly anything else is on its critical path"
+        cause = self._cause(causes[0]) if causes else self._only_compute()
         return f"{listed}: {cause}{self._faults_told()}."
 
     def _faults_told(self) -> str:
         during = self.faults_during(self.segments)
         names = [f"{fault.fault.what} (fault.{fault.fault.name})" for fault in during]
         return f"; during it, {' and '.join(names)}" if names else ""
+
+    def _only_compute(self) -> str:
+        left = f"{1 - self.shares['compute']:.1%}"
+        return f"hardly anything else is on its critical path, so that no network and no strategy could save more than {left} of it"
 
     def _cause(self, part: str) -> str:
         if part == "network":
@@ -334,13 +224,7 @@ class CriticalPath:
             more = f" and {len(in_front) - 1} more" if len(in_front) > 1 else ""
             text += f", behind {max(in_front, key=lambda name: in_front[name])}{more} in its send queue"
         longest = max(pieces, key=lambda piece: piece.duration_ns)
-        contention = self.traffic.contention(longest)
-        if contention is None:
-            return text
-        window = self._window_told(longest)
-        if contention.flows < 2:
-            return f"{text}; it has {contention.place} to itself{window}"
-        return f"{text}; {contention.flows} flows share {contention.place}{window}"
+        return f"{text}{f'; {line_in_words(self.waited)}' if self.waited else ''}{self._window_told(longest)}"
 
     def _window_told(self, segment: PathSegment) -> str:
         """Words for the rate that the window of a network segment's connection lets through; "" unless the window holds
@@ -375,12 +259,14 @@ def critical_path(
     fabric: Fabric | None = None,
     faults: Sequence[FaultRecord] = (),
     windows: Sequence[ShortWindow] = (),
+    summit_of: SummitOf | None = None,
 ) -> CriticalPath:
     """The critical path of an iteration (0 is the first, warm-up included).
 
     With `fabric`, network time is split into line and waiting for others; without it, a message's way is a single
     TRANSFER. `faults` are what became of the run's faults, `windows` those of connections that hold less than their
-    paths. Raises InputFault for an iteration that the log does not have, InternalFault if the log is incomplete.
+    paths. `summit_of` says which spine or core a message takes, where there is a choice. Raises InputFault for an
+    iteration that the log does not have, InternalFault if the log is incomplete.
     """
     logged = LoggedOps.of(plan, log, faults)
     if not 0 <= iteration < logged.iterations:
@@ -390,4 +276,4 @@ def critical_path(
     segments = walk_back(logged, iteration, int(plan.end_op[slowest]), int(bounds_ns[iteration]))
     if fabric is not None:
         segments = split_transfers(segments, plan, fabric)
-    return CriticalPath(logged, fabric, iteration, tuple(segments), faults, windows)
+    return CriticalPath(logged, fabric, iteration, tuple(segments), faults, windows, summit_of)

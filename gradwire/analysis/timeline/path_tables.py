@@ -117,13 +117,12 @@ def _in_the_way(path: CriticalPath, contribution: PathContribution) -> str:
 
 
 def _others_in_the_way(path: CriticalPath, contribution: PathContribution) -> str:
-    contention = path.traffic.contention(max(contribution.segments, key=lambda segment: segment.duration_ns))
-    if contention is None:
+    waited = path.waited_line(contribution.segments)
+    if waited is None:
         return ""
-    if contention.flows < 2:
-        return f"alone at {contention.place}"
-    largest = f", most of it {contention.others[0][0]}" if contention.others else ""
-    return f"{contention.flows} flows at {contention.place}{largest}"
+    use = waited.use
+    flows = "" if use.flows < 2 else f", {use.flows} flows"
+    return f"{use.name} {use.busy:.0%} busy{flows}"
 
 
 def _ms(spent_ns: int) -> str:

@@ -100,8 +100,8 @@ def _ticks(axes: Axes, x: Axis, y: Axis) -> None:
     upwards = -(-len(y.texts) // MOST_TICKS)
     axes.set_yticks(range(0, len(y.texts), upwards), y.texts[::upwards])
     axes.tick_params(length=0)
-    axes.set_xlabel(x.key)
-    axes.set_ylabel(y.key)
+    axes.set_xlabel(x.title)
+    axes.set_ylabel(y.title, wrap=True)
 
 
 def _legend(winner_map: WinnerMap, colours: Mapping[str, str], measured: Mapping[Place, str]) -> list[Patch | Line2D]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gradwire.analysis.report.charts import PALETTE
+from gradwire.analysis.report.series_colours import colours_of_series
 from gradwire.analysis.winners.winner_map import Outcome, WinnerMap
 
 PALEST = 0.4
@@ -17,10 +17,8 @@ LIGHT = 0.45
 
 
 def colours_of(found: WinnerMap) -> Mapping[str, str]:
-    """A colour for each strategy: those that win the most cells have those that differ most."""
-    names = dict.fromkeys([*found.won, *found.strategies])
-    # Black is for letters and borders.
-    return {name: PALETTE[number % (len(PALETTE) - 1)] for number, name in enumerate(names)}
+    """A colour for each strategy: of two that share one, the strategy that wins more cells has it."""
+    return colours_of_series(list(dict.fromkeys([*found.won, *found.strategies])))
 
 
 def colour_of(outcome: Outcome | None, colours: Mapping[str, str]) -> str:

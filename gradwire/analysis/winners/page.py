@@ -19,6 +19,8 @@ from gradwire.analysis.winners.words import cell_text, conclusion, crossings_tab
 
 TEMPLATES = Path(__file__).with_name("templates")
 CELL, CELL_HEIGHT = 38, 34
+LETTER = 6.2
+"""About the width of a letter of an axis's title."""
 LEFT, TOP, RIGHT, BELOW = 90, 6, 12, 84
 """Room around the cells, in units of the drawing, for the values of the axes."""
 
@@ -98,7 +100,7 @@ def measured_table(winner_map: WinnerMap, measured: Sequence[MeasuredCell]) -> T
         outcome = winner_map.outcomes[i, j]
         rows.append((x.texts[i], y.texts[j], cell.chosen.why, outcome.winner, judged.fastest, judged.text))
         tone.append(tones.get(judged.outcome, "doubtful"))
-    headers = (x.key, y.key, "chosen", "fastest by estimate", "measured", "against the map")
+    headers = (x.title, y.title, "chosen", "fastest by estimate", "measured", "against the map")
     return TextTable("Measured cells", headers, tuple(rows), len(headers), tuple(tone))
 
 
@@ -109,6 +111,7 @@ def _drawing(winner_map: WinnerMap, colours: Mapping[str, str], marks: Mapping[P
     return {
         "width": right + RIGHT,
         "height": bottom + BELOW,
+        "above": max(0.0, LETTER * len(y.title) / 2 - (TOP + bottom) / 2),
         "cell": CELL,
         "cell_height": CELL_HEIGHT,
         "cells": [_drawn(winner_map, place, colours, marks.get(place, "")) for place in winner_map.places],
@@ -139,7 +142,7 @@ def _drawn(found: WinnerMap, place: Place, colours: Mapping[str, str], mark: str
     colour = colour_of(outcome, colours)
     text = cell_text(outcome) if outcome else ""
     fill = "url(#nothing)" if outcome is None else "url(#tie)" if outcome.is_tie else colour
-    label = f"{x.key} = {x.texts[i]}, {y.key} = {y.texts[j]}: {_words(found, place)}"
+    label = f"{x.title} {x.texts[i]}, {y.title} {y.texts[j]}: {_words(found, place)}"
     return DrawnCell(f"{i},{j}", LEFT + i * CELL, _top(len(y.texts), j), fill, letters_on(colour), text, label, mark)
 
 
@@ -174,7 +177,7 @@ def _data(winner_map: WinnerMap, by_place: Mapping[Place, MeasuredCell]) -> Mark
         cells[f"{place[0]},{place[1]}"] = row
     document = {
         "strategies": list(winner_map.strategies),
-        "axes": [{"key": axis.key, "values": list(axis.texts)} for axis in winner_map.axes],
+        "axes": [{"key": axis.title, "values": list(axis.texts)} for axis in winner_map.axes],
         "cells": cells,
     }
     return Markup(json.dumps(document, allow_nan=False).replace("<", "\\u003c"))

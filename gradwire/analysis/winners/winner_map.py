@@ -20,6 +20,23 @@ Place = tuple[int, int]
 """A cell, by the numbers of its values on the first axis and on the second."""
 
 
+TITLES: Mapping[str, str] = {
+    "cluster.workers": "Workers",
+    "cluster.servers": "Parameter servers",
+    "cluster.workers_per_host": "GPUs of each host",
+    "fabric.rate": "Line rate of each host",
+    "fabric.delay": "Delay of each link",
+    "fabric.oversubscription": "Oversubscription of the leaves' uplinks",
+    "fabric.core_oversubscription": "Oversubscription of the pods' uplinks",
+    "model.batch": "Samples of each worker",
+    "model.iteration_time": "Computation of an iteration",
+    "costs.message_latency": "Software latency of a message",
+    "costs.aggregation_rate": "Rate at which a server adds",
+    "transport.connections": "Connections of each pair",
+}
+"""Keys in words; others are called by their last parts."""
+
+
 @dataclass(frozen=True)
 class Axis:
     """A key of a scenario, and its values along one side of a map."""
@@ -37,6 +54,12 @@ class Axis:
     def name(self) -> str:
         """The key's last part: "rate" for fabric.rate."""
         return self.key.rpartition(".")[2]
+
+    @property
+    def title(self) -> str:
+        """The key in words, for pictures: "Line rate of each host"."""
+        key = self.key.removesuffix(".value")  # of a cost, whose source is beside it
+        return TITLES.get(key) or key.rpartition(".")[2].replace("_", " ").capitalize()
 
     def between(self, first: int, share: float) -> float:
         """The number that lies this share of the way from a value to the next one."""

@@ -74,7 +74,7 @@ def rows_table(winner_map: WinnerMap) -> TextTable:
         "Estimates on an ideal network, and not runs. tie: no strategy is faster than the next by more than "
         f"{winner_map.tie * 100:.3g} %."
     )
-    return TextTable("Winners", (y.key, f"along {x.key}"), tuple(rows), 2, ("",) * len(rows), foot)
+    return TextTable("Winners", (y.title, f"along: {x.title}"), tuple(rows), 2, ("",) * len(rows), foot)
 
 
 def _stretch(found: WinnerMap, row: int, name: str | None, first: int, last: int) -> str:
@@ -99,7 +99,7 @@ def crossings_table(winner_map: WinnerMap) -> TextTable:
         ):
             continue  # they are level on both sides
         axis, other = winner_map.axes[border.along], winner_map.axes[1 - border.along]
-        at = f"{other.key} = {other.texts[border.place[1 - border.along]]}"
-        rows.append((at, border.before, border.after, f"{axis.key} = {number_text(axis, border.number)}"))
+        at = f"{other.title}: {other.texts[border.place[1 - border.along]]}"
+        rows.append((at, border.before, border.after, f"{axis.title}: {number_text(axis, border.number)}"))
     foot = "Where both take equally long, interpolated between the estimates of the cells on its two sides."
     return TextTable("Borders", ("at", "from", "to", "changes at"), tuple(rows), 4, ("",) * len(rows), foot)

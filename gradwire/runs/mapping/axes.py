@@ -1,4 +1,6 @@
-"""Axes of a map as they are written: KEY=A..B, KEY=A..B:STEPS, KEY=A..B:STEPS:linear, or KEY=A,B,C."""
+"""Axes of a map as they are written: KEY=A..B, KEY=A..B:STEPS, KEY=A..B:STEPS:linear, or KEY=A,B,C.
+
+A range of rates for which nothing else is said has the rates of Ethernet."""
 
 from __future__ import annotations
 
@@ -9,11 +11,24 @@ from collections.abc import Sequence
 from gradwire.analysis.winners.winner_map import Axis
 from gradwire.faults import InputFault
 from gradwire.scenario.toml_documents import key_by_first_names
-from gradwire.workloads.units import BYTE_RATE, DURATION, FLOP_RATE, FLOPS, RATE, SHARE, SIZE, Quantity
+from gradwire.workloads.units import (
+    BYTE_RATE,
+    DURATION,
+    ETHERNET_BPS,
+    FLOP_RATE,
+    FLOPS,
+    RATE,
+    SHARE,
+    SIZE,
+    Quantity,
+    rate_text,
+)
 
 STEPS = (20, 10)
-"""Cells along the first axis and along the second, where nothing else is said."""
+"""Cells along the first axis and along the second of a range that is not of rates, where nothing else is said."""
 MOST_STEPS = 200
+FEWEST_RATES = 2
+"""Rates of Ethernet between two rates, so that a range of rates has those; with fewer, it is divided like any other."""
 WIDE = 8
 """A range whose end is so many times its beginning is divided by equal ratios, unless `linear` is said."""
 LOGARITHMIC, LINEAR = "log", "linear"
@@ -77,6 +92,10 @@ def _range(key: str, values: str, steps: int) -> Axis:
     if first.isdigit() and last.isdigit():
         counts = _whole(int(first), int(last), asked, steps, logarithmic)
         return Axis(key, tuple(map(str, counts)), tuple(map(float, counts)), logarithmic)
+    rates = [] if said else _rates_between(first, last, low, high)
+    if len(rates) >= FEWEST_RATES:
+        texts = (first, *map(rate_text, rates), last)
+        return Axis(key, texts, tuple(_numbers(texts)), logarithmic)
     inner = _spaced(low, high, asked or steps, logarithmic)[1:-1]
     for digits in range(DIGITS, MOST_DIGITS):
         texts = (first, *(_written(number, first, last, low, high, digits) for number in inner), last)
@@ -84,6 +103,13 @@ def _range(key: str, values: str, steps: int) -> Axis:
         if all(one < other for one, other in itertools.pairwise(numbers)):
             return Axis(key, texts, tuple(numbers), logarithmic)
     raise ValueError("its steps are too small to be written")
+
+
+def _rates_between(first: str, last: str, low: float, high: float) -> list[float]:
+    """The rates of Ethernet between two ends; none where the ends are not rates of bits."""
+    if not (first.lower().endswith("bit") and last.lower().endswith("bit")):
+        return []
+    return [rate_bps for rate_bps in ETHERNET_BPS if low < rate_bps < high]
 
 
 def _said(words: Sequence[str]) -> tuple[int | None, str]:

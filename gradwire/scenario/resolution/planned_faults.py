@@ -101,6 +101,12 @@ def port_of(fabric: Fabric, link: str) -> str:
     )
 
 
+def title_of_port(fabric: Fabric, interface: str) -> str:
+    """The name of the link at a port, as users have it in scenarios (`link_title`)."""
+    at_port = (link for link in fabric.links() if interface in (link.a.interface, link.b.interface))
+    return fabric.link_title(next(at_port))
+
+
 def _first_worker(job: str | None, of_jobs: Workers) -> int:
     """The number of a job's first worker among those of all jobs."""
     if job is None:
@@ -126,4 +132,5 @@ def _planned(name: str, fault: FaultSection, fabric: Fabric, of_jobs: Workers) -
         destination=-1 if fault.destination is None else hosts.index(fault.destination),
         job=fault.job or "",
         worker_of_job=-1 if fault.job is None or fault.worker is None else fault.worker,
+        link="" if fault.link is None else title_of_port(fabric, place),
     )

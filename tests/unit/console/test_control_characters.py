@@ -20,6 +20,7 @@ from gradwire.analysis.report.text_table import TextTable
 from gradwire.cli.traffic_tables import ports_table
 from gradwire.console.plain_console import PlainConsole
 from gradwire.console.terminal_tables import TerminalTable
+from gradwire.network.fabric import Fabric
 from gradwire.terminal_text import visible
 
 HOSTILE = "title\x1b]0;owned\x07\x1b[2J\r\x9b1A\u202eend"
@@ -70,7 +71,7 @@ def test_what_others_have_written_is_no_markup_in_tables() -> None:
     port = PortTraffic(MARKUP, 1e9, 1, 1, 0)
     for table, places in (
         (TextTable(MARKUP, (MARKUP,), ((MARKUP,),), 1, ("",), MARKUP), 4),
-        (ports_table([port], 1.0), 1),
+        (ports_table(Fabric(2, 1e9), [port], 1.0), 2),
     ):
         file = io.StringIO()
         PlainConsole(file=file, width=200, force_terminal=True).print(TerminalTable(table))

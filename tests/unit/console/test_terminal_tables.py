@@ -18,6 +18,7 @@ from gradwire.cli.traffic_tables import ports_table
 from gradwire.cli.upkeep import findings_table
 from gradwire.console.plain_console import UNBOUNDED_COLUMNS, PlainConsole
 from gradwire.console.terminal_tables import TerminalTable
+from gradwire.network.fabric import Fabric
 from gradwire.vm.doctor import Diagnosis
 
 WIDTHS = [60, 72, 80, 100, 160]
@@ -70,7 +71,9 @@ DOCTOR = findings_table(
     ]
 )
 PORTS = ports_table(
-    [PortTraffic("h1-eth0", 1e10, 10**9, 10**6, 0), PortTraffic("s1-eth12", 1e10, 10**8, 10**6, 3)], 1.0
+    Fabric(12, 1e10),
+    [PortTraffic("h1-eth0", 1e10, 10**9, 10**6, 0), PortTraffic("s1-eth12", 1e10, 10**8, 10**6, 3)],
+    1.0,
 )
 TABLES = {"points": QUESTION, "ranking": RANKING, "doctor": DOCTOR, "ports": PORTS}
 

@@ -49,7 +49,7 @@ def test_a_later_setting_counts_key_by_key() -> None:
 
 
 def test_a_name_of_no_link_is_refused() -> None:
-    with pytest.raises(InputFault, match=r"fabric\.link\.'h9': no link is called that; links are h1-s1, "):
+    with pytest.raises(InputFault, match=r"fabric\.link\.'h9': no link is called that; links are h1, "):
         replace(LEAF_SPINE, link_settings=(LinkSetting("h9", delay_s=1e-3),))
 
 

@@ -398,6 +398,10 @@ def test_of_several_jobs_each_is_compared_and_not_what_they_do_together(
     assert agreed.agreement == Agreement()
     (examined_,) = compared([replace(judged, job_results=(near, far))])
     assert [row.fluid_cause for row in examined_.job_results] == ["", "unexplained"]
+    # What is shown when it ends are the times that tables have, and not that of an iteration of both.
+    of_jobs = [replace(row, parameters={"job": name}) for row, name in ((near, "a"), (far, "b"))]
+    said = replace(judged, job_results=tuple(of_jobs)).summary
+    assert tells(said, "job a", f"{near.iteration_time_s:.4f} s", "job b", f"{far.iteration_time_s:.4f} s")
 
 
 JOBS = """

@@ -18,9 +18,10 @@ from gradwire.analysis.parameters import parameter_number
 from gradwire.analysis.points import PointResult, interval
 from gradwire.analysis.printed import CellStatus, Comparison, check_cells, compare
 from gradwire.analysis.printed_cells import PrintedCell
-from gradwire.analysis.report.charts import PALETTE, Labels, chart, svg_text
+from gradwire.analysis.report.charts import Labels, chart, svg_text
 from gradwire.analysis.report.pages import BY_DEFAULT, BY_SCENARIO, Setting
 from gradwire.analysis.report.report import Background, PointDetails, Presentation, Results, report
+from gradwire.analysis.report.series_colours import colours_of_series
 from gradwire.analysis.report.tables import Constant, points_table
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict, verdict_of
@@ -166,7 +167,7 @@ def bars(figure: Figure, color: str) -> list[float]:
 
 def test_measured_bars_stand_beside_printed_ones() -> None:
     figure = chart(measured(), compare(measured(), printed()), "Title")
-    assert bars(figure, PALETTE[2]) == pytest.approx([93, 88])
+    assert bars(figure, colours_of_series(STRATEGIES)[STRATEGIES[2]]) == pytest.approx([93, 88])
     assert bars(figure, "white") == pytest.approx([30, 80, 95, 20, 75, 90])
     assert figure.axes[0].get_ylabel() == "Scaling efficiency (%)"
     keys = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
@@ -184,7 +185,7 @@ def test_the_only_group_of_bars_has_no_name() -> None:
 def test_an_invalid_point_is_never_a_bar_and_says_so() -> None:
     rows = changed(5, verdict=INVALID)
     figure = chart(rows, compare(rows, printed()), "Title")
-    assert bars(figure, PALETTE[2]) == pytest.approx([93])
+    assert bars(figure, colours_of_series(STRATEGIES)[STRATEGIES[2]]) == pytest.approx([93])
     assert "invalid" in [text.get_text() for text in figure.axes[0].texts]
     assert any("invalid: 1 of 6" in text.get_text() for text in figure.texts)
 
@@ -234,7 +235,7 @@ def test_what_is_empty_is_not_shown() -> None:
 def test_words_alone_become_bars() -> None:
     figure = chart(measured(), Comparison((), ()), "Title")
     assert figure.axes[0].get_ylabel() == "Throughput (samples/s)"
-    assert bars(figure, PALETTE[0]) == pytest.approx([30, 20])
+    assert bars(figure, colours_of_series(STRATEGIES)[STRATEGIES[0]]) == pytest.approx([30, 20])
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,16 @@ def test_the_line_and_sharing_are_told_apart_where_the_fabric_is_known() -> None
     path = critical_path(push.plan, log, 0, Fabric(hosts=3, rate_bps=RATE_BPS))
     assert pieces(path)[:3] == [("compute", 0, 10), ("shared port", 10, 18), ("on the line", 18, 26)]
     shares = ("55%", "iteration 0", "network", "32% compute", "13% aggregation")
-    assert tells(path.sentence(), *shares, "server 0 waits", "fc6/weights", "rank 0", "2 flows", "into h3")
+    assert tells(
+        path.sentence(),
+        *shares,
+        "server 0 waits",
+        "fc6/weights",
+        "rank 0",
+        "h3 in (8.497 Gbit/s)",
+        "rank 0 -> server 0 (50%)",
+        "rank 1 -> server 0",
+    )
 
 
 def test_others_wait_for_a_straggler_from_the_moment_at_which_they_are_ready() -> None:
@@ -222,7 +231,7 @@ def test_a_message_waits_behind_others_in_its_send_queue() -> None:
     ]  # fmt: skip
     assert [found.what for found in path.merged()[1:3]] == [f"fc{i}/weights: rank 0 -> rank 1" for i in (0, 1)]
     shares = ("94%", "iteration 0", "network", "6% compute")
-    waits = ("rank 1 waits", "fc2/weights from", "rank 0", "fc0/weights -> rank 1", "1 more", behind, "out of h1")
+    waits = ("rank 1 waits", "fc2/weights from", "rank 0", "fc0/weights -> rank 1", "1 more", behind, "h1 out", "alone")
     assert tells(path.sentence(), *shares, *waits)
 
 
@@ -335,5 +344,12 @@ def test_in_a_graph_messages_may_share_a_line_between_switches() -> None:
             (0, end[source + 2], arrived, arrived, arrived),
         ]
     path = critical_path(builder.build(0.001, 2), log_of(rows), 0, fabric)
-    assert "s1 to s2" in path.sentence()
-    assert "the port" not in path.sentence()
+    waited = path.waited
+    assert waited is not None
+    assert (waited.use.name, waited.is_trunk, waited.use.flows, waited.is_full) == ("s1-s2 to s2", True, 2, True)
+    assert [(sharer.name, sharer.tensor) for sharer in waited.use.sharers] == [
+        ("rank 0 -> rank 2", "fc0/weights"),
+        ("rank 1 -> rank 3", "fc1/weights"),
+    ]
+    assert sum(sharer.share for sharer in waited.use.sharers) == pytest.approx(1)
+    assert "s1-s2 to s2" in path.sentence()

@@ -51,4 +51,4 @@ def test_contributions_come_largest_first(path: CriticalPath) -> None:
     times = [float(row[2]) for row in contributions_table(path).rows]
     assert times == sorted(times, reverse=True)
     assert len(times) == 10
-    assert any("at the port" in row[4] for row in contributions_table(path, 100).rows)
+    assert any("h1 out" in row[4] and "busy" in row[4] for row in contributions_table(path, 100).rows)

@@ -209,6 +209,7 @@ def test_links_of_a_leaf_spine_carry_what_crosses() -> None:
 
     frames = loads(1)
     assert (frames["h1 out"], frames["h1 in"], frames["h2 in"], frames["h3 in"], frames["h4 in"]) == (2, 1, 1, 2, 1)
-    assert (frames["s1 to s4"], frames["s4 to s2"], frames["s2 to s4"], frames["s4 to s1"]) == (2, 2, 1, 1)
-    assert frames["s1 to s3"] == 0
-    assert loads(None)["s1 to s4"] == 0
+    assert (frames["leaf1-spine2 to spine2"], frames["leaf1-spine2 to leaf1"]) == (2, 1)
+    assert (frames["leaf2-spine2 to leaf2"], frames["leaf2-spine2 to spine2"]) == (2, 1)
+    assert frames["leaf1-spine1 to spine1"] == 0
+    assert loads(None)["leaf1-spine2 to spine2"] == 0

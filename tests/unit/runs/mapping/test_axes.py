@@ -10,12 +10,22 @@ from gradwire.workloads.units import rate_bps
 
 
 def test_a_wide_range_with_a_unit_has_equal_ratios_and_its_own_ends() -> None:
-    axis = parse_axis("fabric.rate=1gbit..800gbit", 20)
+    axis = parse_axis("fabric.rate=1gbit..800gbit:log", 20)
     assert axis.key == "fabric.rate"
     assert (axis.texts[0], axis.texts[-1], len(axis.texts), axis.logarithmic) == ("1gbit", "800gbit", 20, True)
     assert [rate_bps(text) for text in axis.texts] == list(axis.numbers)
     ratios = [high / low for low, high in zip(axis.numbers, axis.numbers[1:], strict=False)]
     assert max(ratios) / min(ratios) < 1.02
+
+
+def test_a_range_of_rates_has_those_of_ethernet() -> None:
+    axis = parse_axis("fabric.rate=1gbit..100gbit", 20)
+    assert axis.texts == ("1gbit", "2.5gbit", "5gbit", "10gbit", "25gbit", "40gbit", "50gbit", "100gbit")
+    assert [rate_bps(text) for text in axis.texts] == list(axis.numbers)
+    assert parse_axis("fabric.rate=3gbit..12gbit", 20).texts == ("3gbit", "5gbit", "10gbit", "12gbit")
+    # There is one between these, so the range is divided like any other.
+    assert len(parse_axis("fabric.rate=3gbit..6gbit", 20).texts) == 20
+    assert len(parse_axis("costs.aggregation_rate=1GB/s..100GB/s", 20).texts) == 20
 
 
 def test_ends_of_different_units_meet() -> None:

@@ -99,11 +99,13 @@ def test_a_wrong_folder_or_iteration_is_refused(folder: Path, monkeypatch: pytes
         iteration(named_run(Path("mine"), "64_ring"), 4)
 
 
-def test_why_prints_the_path_and_ends_with_a_sentence(call: Any, folder: Path) -> None:
+def test_why_prints_the_path_a_sentence_and_what_was_estimated(call: Any, folder: Path) -> None:
     status, out, err = call("why", str(folder), "64_vanilla", "--iteration", "2")
     assert (status, err) == (0, "")
     assert tells(out, "iteration 2", "time went", "on the line", "contributions", "path")
-    assert "% of iteration 2" in out.splitlines()[-1]
+    sentence, *advice = out[out.rindex("% of iteration 2") :].splitlines()
+    assert tells(sentence, "server 0 waits for", "h2 out", "busy", "rank 1 -> server 0")
+    assert tells(" ".join(advice), "estimated", "--set") or tells(" ".join(advice), "estimated", "%")
 
 
 def test_trace_writes_a_file_that_loads(call: Any, folder: Path, tmp_path: Path) -> None:

@@ -123,9 +123,9 @@ def test_the_machine_is_told_ports_and_nanoseconds() -> None:
         "other": section("tenant"),
     }
     assert planned_faults(faults, leaf_spine) == (
-        PlannedFault("cut", "link-down", 1_500_000, 2, 300_000_000, "h2-eth0"),
+        PlannedFault("cut", "link-down", 1_500_000, 2, 300_000_000, "h2-eth0", link="h2"),
         PlannedFault("slow", "slow-worker", 0, -1, -1, "", 1, 2.0),
-        PlannedFault("up", "delay", 0, -1, -1, "s1-eth3", -1, 0.001),
+        PlannedFault("up", "delay", 0, -1, -1, "s1-eth3", -1, 0.001, link="leaf1-spine1"),
         PlannedFault("boot", "switch-restart", 0, -1, 100_000_000, "s3"),
         PlannedFault("other", "tenant", 0, -1, -1, "", -1, 5e9, 0, 2),
     )
@@ -140,7 +140,7 @@ def test_tcp_keeps_its_timers_where_packets_may_get_lost_or_come_late(kind: str)
 @pytest.mark.parametrize(
     ("planned", "words"),
     [
-        (PlannedFault("x", "link-down", 0, place="h1-eth0"), "link h1-eth0 is down"),
+        (PlannedFault("x", "link-down", 0, place="h1-eth0", link="h1"), "link h1 is down"),
         (PlannedFault("x", "loss", 0, place="h1-eth0", value=0.01), "link h1-eth0 loses 1.000%"),
         (PlannedFault("x", "slow-worker", 0, worker=2, value=2.0), "worker 2 computes 2 times slower"),
         (PlannedFault("x", "switch-restart", 0, place="s1"), "switch s1 restarts"),
