@@ -18,6 +18,7 @@ import dask
 import pytest
 from distributed.security import Security
 
+from gradwire.analysis.fluid.compiled import FOLDER as MACHINE_CODE
 from gradwire.named_code import COMMAND_LINE
 from gradwire.runs.compiling.part_of_job import compiled_part
 from gradwire.scenario.definitions.inlining import inlined, read_definition, routes_in
@@ -25,7 +26,6 @@ from gradwire.scenario.loading import load_scenario, resolve
 from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
 from gradwire.scenario.sections.defined import DeviceFile, ModelFile
 from gradwire.scenario.toml_documents import has_programs
-from gradwire.vm.kernel import CACHE_VARIABLE, cache_folder
 from gradwire.workloads.installed_packages import DEVICES as DEVICE_GROUP
 from gradwire.workloads.installed_packages import MODELS, STRATEGIES
 from gradwire.workloads.models.device_facts import DEVICES
@@ -125,8 +125,8 @@ def pages() -> pytest.MarkDecorator:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home folder as the guides leave it: the plug-ins installed, the model in its place."""
-    monkeypatch.setenv(CACHE_VARIABLE, str(cache_folder()))  # which has the engine's machine code
+    """A home folder as the guides leave it: the plug-ins installed, the model in its place. The engine's machine code stays where it is."""
+    assert not MACHINE_CODE.is_relative_to(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     for folder, module in ((PLUGIN_FOLDER, "two_tree"), (MODELS_FOLDER, "small_models")):
         monkeypatch.syspath_prepend(install_plugin(tmp_path, folder))
