@@ -34,14 +34,14 @@ TORCH_WHEELS := https://download.pytorch.org/whl/cpu
 # Other simulators, beside which `make bench` runs.
 BENCH_PACKAGES := libns3-dev libgsl-dev g++ pkg-config python3-simgrid
 
-# What `make check` runs: less than a minute of CPU time, types aside. What plans, engines, runs, commands and reports do takes longer.
+# What `make check` runs: ten seconds of CPU time, types aside. What plans, engines, runs, commands and reports do takes longer.
 QUICK_TESTS := tests/unit/test_layout.py tests/unit/test_named_paths.py tests/unit/docs/test_contributing.py tests/unit/topo tests/unit/controller \
   tests/unit/datatypes tests/unit/workloads/test_golden_digests.py
 
 # Continuous integration installs exactly the files whose hashes .ci/requirements.txt has: `make LOCKED=1 ...`. Otherwise pip chooses the newest.
 LOCK := .ci/requirements.txt
 
-.PHONY: check hooks lock changelog docs gallery demo test test-long bench bench-packages test-broad test-programs test-distributions lint format wheel test-root setup packages python-packages test-packages package-list build-packages compiler-packages kernel stand-ins clean
+.PHONY: check hooks lock changelog docs gallery demo test test-quick test-long bench bench-packages test-broad test-programs test-distributions lint format wheel test-root setup packages python-packages test-packages package-list build-packages compiler-packages kernel stand-ins clean
 
 demo: setup
 	$(VENV)/bin/gradwire run geryon-table2
@@ -90,9 +90,13 @@ lint: $(VENV)/installed
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
-# What to run before each commit: no kernel, no sudo, no other programs.
-check: lint
-	$(VENV)/bin/python -m pytest -n auto --dist loadfile $(QUICK_TESTS)
+# One process: to start two takes each of them as long as half of these tests.
+test-quick: $(VENV)/installed
+	$(VENV)/bin/python -m pytest $(QUICK_TESTS)
+
+# What to run before each commit: no kernel, no sudo, no other programs. Types are checked beside the tests, on a second core.
+check: $(VENV)/installed
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint test-quick
 
 hooks: $(VENV)/installed
 	$(VENV)/bin/pre-commit install

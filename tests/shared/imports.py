@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 
 
-def imported_names(source: str) -> set[str]:
+@cache  # several rules ask it of all sources
+def imported_names(source: str) -> frozenset[str]:
     """Dotted names of every import; `from a import b` gives both a and a.b, for b may be a module."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
@@ -13,7 +15,7 @@ def imported_names(source: str) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+    return frozenset(found)
 
 
 def imported_packages(source: str) -> set[str]:

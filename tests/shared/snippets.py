@@ -9,6 +9,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,9 +64,10 @@ def snippets(document: Path) -> list[Snippet]:
     return found
 
 
-def all_snippets() -> list[Snippet]:
-    """Of all documents."""
-    return [snippet for document in documents() for snippet in snippets(document)]
+@cache
+def all_snippets() -> tuple[Snippet, ...]:
+    """Of all documents, which are read once."""
+    return tuple(snippet for document in documents() for snippet in snippets(document))
 
 
 def shown_file(file: str) -> Snippet:

@@ -183,7 +183,7 @@ RUNS_TEXT = {
 
 
 def calls_exec(source: str) -> bool:
-    return any(
+    return "exec" in source and any(
         isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "exec"
         for node in ast.walk(ast.parse(source))
     )

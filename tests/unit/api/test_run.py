@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import shutil
 import tomllib
 import warnings
 from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +40,29 @@ def replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs_no_kernel(monkeypatch)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, gradwire.Run]:
+    """A run that was made once, and the folder in which."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        machine(patched, replaying_job)
+        needs_no_kernel(patched)
+        return folder, gradwire.run(CONTENT, progress=False)
+
+
 @pytest.fixture
-def run(replayed: None) -> gradwire.Run:
-    return gradwire.run(CONTENT, progress=False)
+def run(replayed: None, made: tuple[Path, gradwire.Run], tmp_path: Path) -> gradwire.Run:
+    """It as it was just made, with the files in a folder that is the test's own."""
+    folder, whole = made
+    shutil.copytree(folder, tmp_path, symlinks=True, dirs_exist_ok=True)
+    return copy(whole)
 
 
 def test_a_mapping_is_run_as_a_file_of_the_same_content_would_be(
-    run: gradwire.Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    replayed: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    run = gradwire.run(CONTENT, progress=False)
     assert run.folder == Path("runs/a-test")
     assert run.valid
     monkeypatch.setenv("FORCE_COLOR", "1")  # as Jupyter's kernels do

@@ -18,6 +18,7 @@ import dask
 import pytest
 from distributed.security import Security
 
+from gradwire.analysis.fluid.compiled import FOLDER as MACHINE_CODE
 from gradwire.named_code import COMMAND_LINE
 from gradwire.runs.compiling.part_of_job import compiled_part
 from gradwire.scenario.definitions.inlining import inlined, read_definition, routes_in
@@ -124,7 +125,8 @@ def pages() -> pytest.MarkDecorator:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home folder as the guides leave it: the plug-ins installed, the model in its place."""
+    """A home folder as the guides leave it: the plug-ins installed, the model in its place. The engine's machine code stays where it is."""
+    assert not MACHINE_CODE.is_relative_to(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     for folder, module in ((PLUGIN_FOLDER, "two_tree"), (MODELS_FOLDER, "small_models")):
         monkeypatch.syspath_prepend(install_plugin(tmp_path, folder))
@@ -222,16 +224,24 @@ def test_commands_exist_and_take_what_they_are_given(
         carry_out(words, partial(gradwire_says, monkeypatch, capsys))
 
 
-@blocks(*SHELL)
-def test_commands_are_those_of_the_virtual_environment_and_stay_where_they_are(snippet: Snippet) -> None:
+def test_commands_are_those_of_the_virtual_environment_and_stay_where_they_are() -> None:
     """So that a block can be copied after any other: a `cd` is for its line alone, but into the folder that is made first.
 
     pipx puts `gradwire` on the PATH.
     """
-    for line in snippet.text.splitlines():
-        words = line.removeprefix("$ ").split()
-        assert not words or words[0] != "gradwire" or "pipx install" in snippet.text, f"{snippet.place}: {line}"
-        assert words[:1] != ["cd"] or "git clone" in snippet.text, f"{snippet.place}: {line}"
+    first = [
+        (snippet, line, line.removeprefix("$ ").split()[:1])
+        for snippet in all_snippets()
+        if snippet.language in SHELL
+        for line in snippet.text.splitlines()
+    ]
+    for program, where in (("gradwire", "pipx install"), ("cd", "git clone")):
+        wrong = [
+            f"{snippet.place}: {line}"
+            for snippet, line, words in first
+            if words == [program] and where not in snippet.text
+        ]
+        assert wrong == []
 
 
 @pytest.mark.parametrize(
@@ -283,12 +293,13 @@ def test_files_that_are_named_exist(page: Path) -> None:
     assert missing == set()
 
 
-@pages()
-def test_constants_have_the_values_that_are_quoted(page: Path) -> None:
+def test_constants_have_the_values_that_are_quoted() -> None:
     modules = [importlib.import_module(name) for name in QUOTED_FROM]
-    for match in QUOTED.finditer(page.read_text()):
+    quoted = [(page, match) for page in documents() for match in QUOTED.finditer(page.read_text())]
+    assert quoted
+    for page, match in quoted:
         (value,) = {getattr(module, match["name"]) for module in modules if hasattr(module, match["name"])}
-        assert float(match["value"].replace(",", "")) == value, match[0]
+        assert float(match["value"].replace(",", "")) == value, (page, match[0])
 
 
 def constants_with_a_text(module: str) -> set[str]:

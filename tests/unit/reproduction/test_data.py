@@ -8,7 +8,7 @@ import pytest
 
 from gradwire.analysis.parameters import fits
 from gradwire.runs.planned import virtual_clock
-from gradwire.scenario.loading import load_scenario
+from gradwire.scenario.loading import Scenario, load_scenario
 from reproduction.gathering import SCENARIOS, Reproduction
 from reproduction.scoring.evidence import can_look_up, measure_of, measured_claims
 from reproduction.scoring.explanations import explained_claims
@@ -21,8 +21,18 @@ CLAIMS = [(scenario, claim) for _, scenario in EVERY for claim in scenario.claim
 
 
 @cache
+def loaded(name: str) -> Scenario:
+    return load_scenario(SCENARIOS / f"{name}.toml")
+
+
+@cache
 def parameters_of(name: str) -> tuple[dict[str, str], ...]:
-    return tuple({"run": name, **point.parameters} for point in load_scenario(SCENARIOS / f"{name}.toml").points)
+    return tuple({"run": name, **point.parameters} for point in loaded(name).points)
+
+
+@cache
+def scale_of(name: str) -> float:
+    return virtual_clock(loaded(name).points).scale
 
 
 def test_every_claim_can_be_measured() -> None:
@@ -77,5 +87,4 @@ def test_a_scenario_that_runs_fewer_workers_than_it_speaks_of_says_so() -> None:
 def test_a_scenario_with_a_network_that_has_to_be_scaled_down_says_so() -> None:
     for _, scenario in EVERY:
         for name in scenario.runs:
-            scale = virtual_clock(load_scenario(SCENARIOS / f"{name}.toml").points).scale
-            assert scale == 1 or not scenario.direct, f"{scenario.id}: {name} runs scaled down"
+            assert scale_of(name) == 1 or not scenario.direct, f"{scenario.id}: {name} runs scaled down"

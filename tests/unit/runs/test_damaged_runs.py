@@ -15,6 +15,7 @@ from gradwire.runs.stored.symbolic_links import store_folder
 from gradwire.vm.kernel import CACHE_VARIABLE
 from tests.shared.parts import tells
 from tests.unit.cli.test_command_line import SCENARIO
+from tests.unit.runs.stored.test_named_run import finished as finished  # noqa: PLC0414
 from tests.unit.runs.stored.test_named_run import folder as folder  # noqa: PLC0414
 
 POINT = "batch=64,strategy=ring"

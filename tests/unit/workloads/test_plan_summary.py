@@ -49,12 +49,16 @@ def knows(name: str, network: str, cluster: str) -> bool:
     return not (has_aggregators and NETWORKS[network].topology is Topology.FAT_TREE)
 
 
-@pytest.mark.parametrize(
-    ("name", "network", "cluster"), [case for case in product(strategy_names(), NETWORKS, CLUSTERS) if knows(*case)]
-)
-def test_it_takes_the_bandwidth_bound(name: str, network: str, cluster: str) -> None:
-    plan, fabric = plan_on(NETWORKS[network], name, CLUSTERS[cluster])
-    assert busiest_port(plan, fabric).seconds == pytest.approx(bounds(plan, fabric).bandwidth_s, rel=1e-12)
+@pytest.mark.parametrize("name", strategy_names())
+def test_it_takes_the_bandwidth_bound(name: str) -> None:
+    found, expected = dict[str, float](), dict[str, float]()
+    for network, cluster in product(NETWORKS, CLUSTERS):
+        if knows(name, network, cluster):
+            plan, fabric = plan_on(NETWORKS[network], name, CLUSTERS[cluster])
+            found[f"{network}, {cluster}"] = busiest_port(plan, fabric).seconds
+            expected[f"{network}, {cluster}"] = bounds(plan, fabric).bandwidth_s
+    assert found
+    assert found == pytest.approx(expected, rel=1e-12)
 
 
 def test_oversubscribed_uplinks_are_named_with_what_they_carry() -> None:

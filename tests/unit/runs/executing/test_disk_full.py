@@ -27,7 +27,7 @@ LEAST_WRITES = 60
 @pytest.mark.parametrize(
     ("subject", "error", "stays", "step"),
     [
-        ("campaign", errno.ENOSPC, True, 16),
+        ("campaign", errno.ENOSPC, True, 32),
         pytest.param("campaign", errno.ENOSPC, True, 1, marks=pytest.mark.long),
         pytest.param("campaign", errno.EIO, False, 1, marks=pytest.mark.long),
         pytest.param("command", errno.ENOSPC, True, 1, marks=pytest.mark.long),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -47,13 +48,22 @@ def replaying_job(folder: Path, on_line: Callable[[str], None]) -> int:
     return 0
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder whose points were replayed once."""
+    out = tmp_path_factory.mktemp("finished") / "results"
+    with pytest.MonkeyPatch.context() as patched:
+        machine(patched, replaying_job)
+        run(out, planned_runs(out, 'strategy.name=["vanilla","ring"]'))
+    (out / "scenario.toml").write_text(DOCUMENT)
+    return out
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it for each test."""
     machine(monkeypatch, replaying_job)
-    points = planned_runs(tmp_path / "results", 'strategy.name=["vanilla","ring"]')
-    run(tmp_path / "results", points)
-    (tmp_path / "results" / "scenario.toml").write_text(DOCUMENT)
-    return tmp_path / "results"
+    return Path(shutil.copytree(finished, tmp_path / "results", symlinks=True))
 
 
 def iteration(stored: StoredRun, wanted: int | None) -> int:
