@@ -1,9 +1,9 @@
 """Binary input made by a fuzzer that sees which code it reaches: `python -m benchmarks.hostile.coverage READER
 [--seconds N]`.
 
-READER is one of header, packets, pcapng and chakra. Where benchmarks/hostile/inputs.py damages sound input at random,
-libFuzzer keeps what reached code that nothing had reached before, and continues from there. It needs atheris: `pip
-install atheris` into the environment, on CPython 3.11 to 3.13. An exception other than a refusal ends the command,
+READER is one of header, packets, pcapng, chakra, goal-binary and rccl-replay. Where benchmarks/hostile/inputs.py damages sound
+input at random, libFuzzer keeps what reached code that nothing had reached before, and continues from there. It needs atheris:
+`pip install atheris` into the environment, on CPython 3.11 to 3.13. An exception other than a refusal ends the command,
 with the input in a file `crash-*`.
 """
 
@@ -30,6 +30,11 @@ INSTRUMENTED: Mapping[str, tuple[str, ...]] = {
     "packets": ("gradwire.network.wire.headers", "gradwire.network.wire.trail", "gradwire.datatypes.wire.framing"),
     "pcapng": ("gradwire.analysis.packets.capture_files",),
     "chakra": ("gradwire.workloads.traces.formats.chakra", "gradwire.workloads.traces.formats.chakra_messages"),
+    "goal-binary": ("gradwire.workloads.traces.formats.goal_binary", "gradwire.workloads.traces.formats.goal_schedule"),
+    "rccl-replay": (
+        "gradwire.workloads.traces.formats.rccl_replay_binary",
+        "gradwire.workloads.traces.formats.rccl_replay",
+    ),
 }
 """The modules whose code the fuzzer looks at, by what reads with them."""
 SEEDS = 20
@@ -71,12 +76,12 @@ def pcapng(data: bytes) -> object:
     return read_capture(_file(data, "hostile.pcapng"), 1500, address="10.0.0.1")
 
 
-def chakra(data: bytes) -> object:
-    """A Chakra trace."""
+def trace(data: bytes) -> object:
+    """A trace of any format."""
     from gradwire.workloads.traces.record import Reading
     from gradwire.workloads.traces.trace_import import import_traces
 
-    return import_traces([_file(data, "rank0.et")], "hostile", Reading(), lambda *_: None)
+    return import_traces([_file(data, "rank0.trace")], "hostile", Reading(), lambda *_: None)
 
 
 def _file(data: bytes, name: str) -> Path:
@@ -88,6 +93,7 @@ def _file(data: bytes, name: str) -> Path:
 def seeds(reader: str) -> list[bytes]:
     """Sound inputs of a reader."""
     from tests.hostile import captures, chakra_nodes
+    from tests.hostile.inputs import sound_binary
     from tests.shared.captured_streams import FRAMING
     from tests.shared.captured_streams import header as sound_header
 
@@ -95,6 +101,8 @@ def seeds(reader: str) -> list[bytes]:
         return [captures.sound_pcapng()]
     if reader == "chakra":
         return [chakra_nodes.encoded(chakra_nodes.nodes(0, Random(number)), Random(number)) for number in range(SEEDS)]
+    if reader in ("goal-binary", "rccl-replay"):
+        return [sound_binary(reader)]
     if reader == "packets":
         frames = [bytes(one.data) for one in captures.PACKETS]
         return [b"".join(len(frame).to_bytes(2, "big") + frame for frame in frames[:6])]
@@ -105,7 +113,9 @@ READERS: Mapping[str, Callable[[bytes], object]] = {
     "header": header,
     "packets": packets,
     "pcapng": pcapng,
-    "chakra": chakra,
+    "chakra": trace,
+    "goal-binary": trace,
+    "rccl-replay": trace,
 }
 
 

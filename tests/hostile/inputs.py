@@ -244,18 +244,28 @@ def _deepspeed_log(_: int, random: Random) -> bytes:
     return _with_words(whole, odd, random) if len(whole) > 4 and random.random() < 0.5 else text.encode()
 
 
+def sound_binary(format_name: str) -> bytes:
+    """A sound file of a binary format."""
+    return small_logs.replay_binary(0) if format_name == "rccl-replay" else _ring_in_binary(2, 500, 3)
+
+
+def _ring_in_binary(ranks: int, duration_ns: int, cpu: int) -> bytes:
+    return small_logs.goal_binary(
+        [
+            (
+                (3, 0, duration_ns, 0, cpu, 0, (1,), ()),
+                (1, (rank + 1) % ranks, 4096, 7, 0, 0, (), (2,)),
+                (2, (rank - 1) % ranks, 4096, 7, 0, 1, (), ()),
+            )
+            for rank in range(ranks)
+        ]
+    )
+
+
 def _goal_binary(_: int, random: Random) -> bytes:
     """A ring, of which a number is another now and then."""
-    ranks = random.choice((2, 3, 4))
-    parts = [
-        (
-            (3, 0, random.choice((0, 500, 10**9)), 0, random.choice((0, 3, 200)), 0, (1,), ()),
-            (1, (rank + 1) % ranks, 4096, 7, 0, 0, (), (2,)),
-            (2, (rank - 1) % ranks, 4096, 7, 0, 1, (), ()),
-        )
-        for rank in range(ranks)
-    ]
-    content = bytearray(small_logs.goal_binary(parts))
+    ring = _ring_in_binary(random.choice((2, 3, 4)), random.choice((0, 500, 10**9)), random.choice((0, 3, 200)))
+    content = bytearray(ring)
     for _ in range(random.choice((0, 0, 1, 3))):
         form, most = random.choice((("<I", 2**32), ("<Q", 2**64), ("<B", 256)))
         at = random.randrange(8, len(content) - struct.calcsize(form))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import resource
 import signal
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 
 import numpy as np
 import pytest
@@ -178,3 +180,23 @@ def test_nothing_is_read_without_a_budget(tmp_path: Path) -> None:
         read_bytes(file, 100)
     with reading_budget(file):
         assert read_bytes(file, 100) == b"content"
+
+
+def test_a_tick_while_a_block_is_left_does_not_escape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The handler may run between the last step of the block and the first of what ends the budget."""
+    monkeypatch.setattr(budgets._Budget, "is_spent", lambda _: True)
+    monkeypatch.setattr(budgets, "_watched", lambda: lambda: None)  # no ticks but these
+    leaving: list[FrameType] = []
+
+    @contextmanager
+    def block() -> Iterator[None]:
+        yield
+        leaving.append(sys._getframe(1))
+
+    with block():
+        pass
+    with reading_budget("a file", 0):
+        budgets._tick(signal.SIGPROF, leaving[0])
+        with pytest.raises(budgets.SpentError):
+            budgets._tick(signal.SIGPROF, sys._getframe())
+    assert not is_budgeted()

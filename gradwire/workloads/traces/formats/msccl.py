@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 
 from gradwire.faults import InputFault
+from gradwire.workloads.traces.formats.json_items import beginning
 from gradwire.workloads.traces.formats.msccl_program import (
     RECEIVES,
     SENDS,
@@ -24,12 +25,19 @@ from gradwire.workloads.traces.record import POINT_STREAM, Call, Findings, RankR
 from gradwire.workloads.traces.workload import Kind
 
 NAME = "MSCCL algorithm"
+PLAN = (b'"gpus"', b'"threadblocks"')
+"""Keys of an execution plan of MSCCL++ (microsoft/mscclpp), which is JSON."""
+BEGINNING_BYTES = 1 << 20
 BEGINNING = re.compile(rb"(?:\s++|<\?[^>]*+>|<!--(?:[^-]++|-(?!->))*+-->)*+<algo\s")
 
 
 def recognises(beginning: bytes) -> bool:
-    """Returns whether a file that begins so may be an algorithm of MSCCL."""
-    return BEGINNING.match(beginning) is not None
+    """Returns whether a file that begins so may be an algorithm of MSCCL, or a plan of MSCCL++, which is refused."""
+    return BEGINNING.match(beginning) is not None or _is_plan(beginning)
+
+
+def _is_plan(text: bytes) -> bool:
+    return text.lstrip()[:1] == b"{" and all(key in text[:BEGINNING_BYTES] for key in PLAN)
 
 
 def read(path: Path, reading: Reading, watch: Watch) -> list[RankRecord]:
@@ -38,6 +46,11 @@ def read(path: Path, reading: Reading, watch: Watch) -> list[RankRecord]:
         raise InputFault(
             f"{path}: --step {reading.step}: an algorithm is one collective; Kineto profiles tell steps apart"
         )
+    if _is_plan(beginning(path, BEGINNING_BYTES)):
+        what = (
+            "is a plan of MSCCL++, whose puts and signals are not read: give the algorithm as MSCCL's XML, or as GOAL"
+        )
+        raise InputFault(f"{path}: gpus.threadblocks: {what}")
     program = read_program(path, watch)
     findings = Findings()
     chunk_bytes = _chunk_bytes(path, program, reading, findings)

@@ -144,3 +144,8 @@ def test_the_buffer_has_to_be_said_and_chunks_to_divide_it(tmp_path: Path) -> No
     assert "give 99B" in refusal(path, reading=Reading(buffer_bytes=100))
     limited = written(tmp_path, [RING.replace("<algo ", '<algo minBytes="1000" maxBytes="2000" ')], "xml")[0]
     assert finds(imported(limited, reading=BYTES), "minBytes: 1000")
+
+
+def test_plans_of_mscclpp_are_refused(tmp_path: Path) -> None:
+    plan = '{"name": "a", "collective": "allreduce", "gpus": [{"id": 0, "threadblocks": [{"id": 0, "ops": []}]}]}'
+    assert "gpus.threadblocks: is a plan of MSCCL++" in refusal(*written(tmp_path, [plan], "json"))
