@@ -16,6 +16,7 @@ from gradwire.network.fabric import Fabric
 from gradwire.runs.compiling.many_points import cores
 from gradwire.runs.expected_cost import announcement, warnings
 from gradwire.runs.free_and_assumed import free_and_assumed
+from gradwire.runs.lasting_pace import LastingPace
 from gradwire.runs.launch.place import refuse_unusable_file, writing
 from gradwire.runs.memory_fit import memory_warnings
 from gradwire.runs.network_notes import network_notes
@@ -51,7 +52,7 @@ def _list_plans(scenario: Scenario) -> None:
             status.update(f"compiling: {len(runs)} of {len(scenario.points)} points")
     for warning in warnings(runs):
         terminal.screen().warn(warning)
-    terminal.console.print(announcement(runs, cores()), highlight=False)
+    terminal.console.print(announcement(runs, cores(), LastingPace.of_machine()), highlight=False)
     terminal.console.print(free_and_assumed(scenario.points), highlight=False)
 
 

@@ -2,7 +2,7 @@
 will wait.
 
 The constants are rough. A machine may be twice as fast or as slow as the one that they were measured on, which
-`TimeLeft` learns from the points that have ended.
+`TimeLeft` learns from the points that have ended, and remembers for the next command (runs/lasting_pace.py).
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gradwire.agents.connections import needs_python
+from gradwire.network.fabric import MAX_GSO_BYTES
+from gradwire.runs.lasting_pace import LastingPace
 from gradwire.runs.memory_fit import memory_warnings
 from gradwire.runs.network_notes import network_notes
 from gradwire.runs.plan_warnings import by_label, plan_warnings
@@ -28,6 +30,10 @@ PAYLOAD_BYTES_PER_S = 5.4e9
 MESSAGE_S to 89 points of a map's cells (docs/map.md) with 4 to 48 workers: they took 0.49 to 1.87 times the time that
 the two predict, 80 % of them 0.7 to 1.2 times, side by side on two cores. Messages of tens of megabytes go twice as
 fast."""
+BURST_S = 2e-6
+"""Seconds of each burst beyond those that the bytes make at 64 KiB: where ports drop or mark, hosts send single frames.
+Of four workers with AlexNet, 6 GB took 4.3 s of CPU in bursts of 64 KiB, 18.1 s in single frames, 21.7 s with finite
+buffers and 25.8 s with marks, on a machine where the first is 1.9 times what is expected."""
 MESSAGE_S = 7e-6
 """Seconds that a message costs in addition to its bytes, within a host as well, if the compiled agent replays it."""
 PYTHON_MESSAGE_S = 40e-6
@@ -43,7 +49,8 @@ def expected_s(planned: PlannedPoint) -> float:
     hosts = planned.fabric.hosts
     start_s = BOOT_S + HOST_S * min(hosts, FEW_HOSTS) + LATER_HOST_S * max(0, hosts - FEW_HOSTS)
     message_s = PYTHON_MESSAGE_S if _by_python(planned) else MESSAGE_S
-    return start_s + planned.cost_bytes / PAYLOAD_BYTES_PER_S + message_s * messages
+    more_bursts = planned.cost_bytes * (1 / planned.fabric.gso_bytes - 1 / MAX_GSO_BYTES)
+    return start_s + planned.cost_bytes / PAYLOAD_BYTES_PER_S + message_s * messages + BURST_S * more_bursts
 
 
 def _by_python(planned: PlannedPoint) -> bool:
@@ -61,9 +68,14 @@ def _by_python(planned: PlannedPoint) -> bool:
 
 
 class TimeLeft:
-    """Time left of several runs, by their expected times and the times of those that have ended."""
+    """Time left of several runs, by their expected times and the times of those that have ended.
 
-    def __init__(self, runs: Sequence[PlannedPoint], jobs: int) -> None:
+    pace: that of the machine in its last runs, which is asked before any of these has ended, and told of those that
+    have; None for the machine that the constants were measured on.
+    """
+
+    def __init__(self, runs: Sequence[PlannedPoint], jobs: int, pace: LastingPace | None = None) -> None:
+        self._pace, self._slower = pace, pace.slower if pace else 1.0
         self._expected_s = {run.folder: expected_s(run) for run in runs}
         self._left = dict(self._expected_s)
         self._jobs = max(1, min(jobs, len(runs)))
@@ -78,25 +90,27 @@ class TimeLeft:
             if took_s > 0:
                 self._took_s += took_s
                 self._took_expected_s += expected
+                if self._pace:
+                    self._pace.note(expected, took_s)
 
     def left_s(self, share_done: dict[Path, float] | None = None) -> float:
         """Wall time until all have ended. share_done: how much of each run under way is done, from 0 to 1."""
         done = share_done or {}
         with self._lock:
-            slower = self._took_s / self._took_expected_s if self._took_expected_s else 1.0
+            slower = self._took_s / self._took_expected_s if self._took_expected_s else self._slower
             left = {run: expected * (1 - done.get(run, 0.0)) for run, expected in self._left.items()}
         return slower * max(sum(left.values()) / self._jobs, max(left.values(), default=0.0))
 
 
-def announcement(runs: Sequence[PlannedPoint], jobs: int) -> str:
-    """One line about the points that are going to run."""
+def announcement(runs: Sequence[PlannedPoint], jobs: int, pace: LastingPace | None = None) -> str:
+    """One line about the points that are going to run. pace: as for `TimeLeft`."""
     if not runs:
         return "nothing to run: all points are there already; `gradwire run --fresh` runs them again"
-    longest_s = max(map(expected_s, runs))
+    longest_s = max(map(expected_s, runs)) * (pace.slower if pace else 1.0)
     memory_mb = max(run.memory_mb for run in runs)
     points = f"{_points(len(runs))} to run, {max(1, min(jobs, len(runs)))} at a time"
     if longest_s:
-        points += f": about {in_words(TimeLeft(runs, jobs).left_s())} (the longest {in_words(longest_s)})"
+        points += f": about {in_words(TimeLeft(runs, jobs, pace).left_s())} (the longest {in_words(longest_s)})"
     return f"{points}, with up to {memory_mb:,} MiB of memory each"
 
 

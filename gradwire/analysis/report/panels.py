@@ -24,7 +24,7 @@ from gradwire.analysis.report.charts import (
     finish_lines,
 )
 from gradwire.analysis.report.ranking import Entry, Ranking
-from gradwire.analysis.report.series_colours import colours_of_series
+from gradwire.analysis.report.series_colours import colour_of_strategy, colours_of_series
 from gradwire.faults import InputFault
 
 GROUP_WIDTH = 0.84
@@ -113,10 +113,8 @@ def ranking_chart(ranking: Ranking, title: str) -> Figure:
         count = max(len(ranking.valid), 1)
         figure = Figure(figsize=(7.6, 1.3 + BAR_INCHES * count), layout="constrained")
         axes = figure.add_subplot()
-        strategies = [entry.row.parameters.get("strategy", entry.name) for entry in ranking.valid]
-        colours = colours_of_series(list(dict.fromkeys(strategies)))
-        for row, (entry, name) in enumerate(zip(ranking.valid, strategies, strict=True)):
-            _bar(axes, row, entry, colours[name])
+        for row, entry in enumerate(ranking.valid):
+            _bar(axes, row, entry, colour_of_strategy(entry.row.parameters.get("strategy", entry.name)))
         longest = max((entry.time_s + entry.ci_s for entry in ranking.valid), default=1.0)
         for row, entry in enumerate(ranking.valid):
             _value(axes, row, entry, ranking, longest)

@@ -1,7 +1,7 @@
 """The colours of strategies, the same in every figure: in charts of points, in rankings and in maps of winners.
 
 There are more strategies than colours that can be told apart, so each has one that it takes unless another strategy of the same figure,
-named before it, has taken it; then it takes the first that nobody has.
+named before it, has taken it; then it takes the first that nobody has. Where a figure names each bar, strategies keep their own.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 """Okabe and Ito's colours (2008), which differ with any colour vision; the strongest contrasts come first."""
 BLUE, ORANGE, GREEN, PINK, SKY, RED, YELLOW, _BLACK = PALETTE
+OTHER = "#777777"
+"""Colour of a strategy of a user's own in such figures."""
 STRATEGIES: Mapping[str, str] = {
     "vanilla": SKY,
     "partition-slicing": GREEN,
@@ -46,16 +48,21 @@ STRATEGIES: Mapping[str, str] = {
 """The colour of each strategy that comes with gradwire. None is black, which is for letters and borders."""
 
 
+def colour_of_strategy(name: str) -> str:
+    """The colour of a strategy where its name stands beside it, so that others may have the same."""
+    return STRATEGIES.get(name, OTHER)
+
+
 def colours_of_series(names: Sequence[str]) -> dict[str, str]:
-    """The colour of each series of a figure, by its name: that of a strategy, or else the first that no other has taken."""
+    """The colour of each series of a figure, by its name: that of a strategy; or else the first that no other has, as long as there is
+    one."""
     found: dict[str, str] = {}
     for name in names:
         wanted = STRATEGIES.get(name)
         if wanted is not None and wanted not in found.values():
             found[name] = wanted
-    kept = {STRATEGIES[name] for name in names if name in STRATEGIES}
     for number, name in enumerate(name for name in names if name not in found):
         free = [colour for colour in PALETTE if colour not in found.values()]
-        unwanted = [colour for colour in free if colour not in kept]
-        found[name] = (unwanted or free or [PALETTE[number % (len(PALETTE) - 1)]])[0]
+        again = STRATEGIES.get(name, PALETTE[number % (len(PALETTE) - 1)])
+        found[name] = free[0] if free else again
     return {name: found[name] for name in names}

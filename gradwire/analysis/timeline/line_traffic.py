@@ -16,7 +16,7 @@ import numpy as np
 from gradwire.analysis.bounds import message_ns, once
 from gradwire.analysis.iterations import Float64
 from gradwire.analysis.link_loads import LinkLoad, binned_bytes
-from gradwire.analysis.logged import LoggedOps, WireMessages, data_of, wire_messages
+from gradwire.analysis.logged import Bool, LoggedOps, WireMessages, data_of, wire_messages
 from gradwire.analysis.plan_names import PlanNames
 from gradwire.datatypes.records import FaultRecord, Int64
 from gradwire.network.fabric import Fabric, Link
@@ -141,6 +141,10 @@ class LineTraffic:
         moved = binned_bytes(edges_ns, rows.begun_ns, rows.ended_ns, rows.size_bytes, rate_bps / 8e9)
         return LinkLoad(self.titles[line], rate_bps, moved * 8 * 1e9 / np.diff(edges_ns) / rate_bps)
 
+    def loads(self, edges_ns: Int64) -> list[LinkLoad]:
+        """The load of every line in each bin between these times."""
+        return [self.load(line, edges_ns) for line in range(len(self._links))]
+
     def lines_at_faults(self) -> list[int]:
         """The lines of links that had a fault of their own."""
         return [
@@ -157,7 +161,7 @@ class LineTraffic:
 
     def _flows(self, line: int, spans: Spans) -> int:
         rows = self._rows(line)
-        active = np.any([rows.moved(*span) > 0 for span in spans], axis=0)
+        active = np.any([rows.moved(*span) > 0 for span in spans], axis=0) & self._is_data[rows.rows]
         return len(np.unique(self._messages.connection[rows.rows[active]])) + len(list(self._tenants(line, spans)))
 
     def _sharers(self, line: int, spans: Spans) -> Iterator[Sharer]:
@@ -165,7 +169,7 @@ class LineTraffic:
         moved = np.sum([rows.moved(*span) for span in spans], axis=0)
         sends = messages.send[rows.rows]
         by_pair: dict[tuple[int, str], dict[str, float]] = {}
-        for index in np.flatnonzero(moved > 0).tolist():
+        for index in np.flatnonzero((moved > 0) & self._is_data[rows.rows]).tolist():
             send = int(sends[index])
             tensors = by_pair.setdefault((int(plan.ops.rank[send]), self._names.receiver(send)), {})
             tensor = self._names.tensor(send)
@@ -230,8 +234,12 @@ class LineTraffic:
 
     @cached_property
     def _messages(self) -> WireMessages:
-        messages = wire_messages(self._logged)
-        return messages.where(data_of(self._logged, messages))
+        return wire_messages(self._logged)
+
+    @cached_property
+    def _is_data(self) -> Bool:
+        """Which messages carry data: requests and tokens are no flows that share a line."""
+        return data_of(self._logged, self._messages)
 
     @cached_property
     def _begun_ns(self) -> Float64:
@@ -246,6 +254,8 @@ class LineTraffic:
         """The messages of each line, by connection: their rows, the share of each that passes, and how much earlier in ns than at its
         receiver it does."""
         messages = self._messages
+        if not len(messages):
+            return {}
         order = np.argsort(messages.connection, kind="stable")
         _, first = np.unique(messages.connection[order], return_index=True)
         delays_ns = [link.delay_s * 1e9 for link in self._links]

@@ -24,15 +24,17 @@ from typing import Any
 import numpy as np
 
 from gradwire.analysis.iterations import iteration_ends_ns
-from gradwire.analysis.link_loads import LinkLoad, SpineOf, link_loads, unknown_spine
+from gradwire.analysis.link_loads import LinkLoad
 from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.plan_names import PlanNames
+from gradwire.analysis.timeline.line_traffic import LineTraffic
 from gradwire.analysis.timeline.tracks import Slice, Track, Tracks
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import FaultRecord, Int64, OpLog
 from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.network.fabric import Fabric
+from gradwire.network.routes import SummitOf
 
 BINS = 500
 """Bins of the link loads over the iteration."""
@@ -44,15 +46,16 @@ def trace_events(
     log: OpLog,
     iteration: int,
     fabric: Fabric,
-    spine_of: SpineOf = unknown_spine,
+    spine_of: SummitOf | None = None,
     bins: int = BINS,
     faults: Sequence[FaultRecord] = (),
 ) -> list[Event]:
     """The events of one iteration, sorted by time. Raises InputFault for an iteration that the log does not have.
 
     The trace contains everything that overlaps the iteration's time, whichever iteration it belongs to, and everything
-    that belongs to the iteration but comes later (pushes after the last backward op if there is no barrier). See
-    `link_loads` for `spine_of`. Each of the `faults` that were there meanwhile has a track in the network's process.
+    that belongs to the iteration but comes later (pushes after the last backward op if there is no barrier). `spine_of`
+    says which spine or core a message takes, where there is a choice. Each of the `faults` that were there meanwhile has
+    a track in the network's process.
     """
     logged = LoggedOps.of(plan, log, faults)
     if not 0 <= iteration < logged.iterations:
@@ -62,7 +65,7 @@ def trace_events(
     writer = _Writer(len(plan.rank_role), begin_ns)
     edges_ns = np.unique(np.linspace(begin_ns, end_ns, bins + 1).astype(np.int64))
     timed = [*writer.slices(tracks.all()), *writer.queue_counters(tracks.waits())]
-    for load in link_loads(logged, fabric, edges_ns, spine_of):
+    for load in LineTraffic(logged, fabric, spine_of).loads(edges_ns):
         timed += writer.link_counter(load, edges_ns)
     timed += [writer.instant(f"iteration {iteration} begins", begin_ns)]
     timed += [writer.instant(f"iteration {iteration} ends", end_ns)]

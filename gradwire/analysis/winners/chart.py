@@ -14,7 +14,7 @@ from gradwire.analysis.report.charts import STYLE
 from gradwire.analysis.winners.colours import NOTHING_COLOUR, TIE_COLOUR, colour_of, colours_of, letters_on
 from gradwire.analysis.winners.measured import AGREES, DISAGREES, NOTHING_VALID, MeasuredCell, judge_cell
 from gradwire.analysis.winners.winner_map import Axis, Place, WinnerMap
-from gradwire.analysis.winners.words import cell_text
+from gradwire.analysis.winners.words import cell_text, cells_in_words
 
 WIDTH_IN = 8.0
 ROW_IN = 0.34
@@ -106,7 +106,8 @@ def _ticks(axes: Axes, x: Axis, y: Axis) -> None:
 
 def _legend(winner_map: WinnerMap, colours: Mapping[str, str], measured: Mapping[Place, str]) -> list[Patch | Line2D]:
     handles: list[Patch | Line2D] = [
-        Patch(facecolor=colours[name], label=f"{name} ({count} cells)") for name, count in winner_map.won.items()
+        Patch(facecolor=colours[name], label=f"{name} ({cells_in_words(count)})")
+        for name, count in winner_map.won.items()
     ]
     if winner_map.ties:
         words = f"level within {winner_map.tie * 100:.3g} % ({winner_map.ties})"

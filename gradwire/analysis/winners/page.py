@@ -15,7 +15,14 @@ from gradwire.analysis.report.text_table import TextTable
 from gradwire.analysis.winners.colours import TIE_COLOUR, colour_of, colours_of, letters_on
 from gradwire.analysis.winners.measured import DISAGREES, MeasuredCell, judge_cell, summary
 from gradwire.analysis.winners.winner_map import Place, WinnerMap
-from gradwire.analysis.winners.words import cell_text, conclusion, crossings_table, lead_text, rows_table
+from gradwire.analysis.winners.words import (
+    cell_text,
+    cells_in_words,
+    conclusion,
+    crossings_table,
+    lead_text,
+    rows_table,
+)
 
 TEMPLATES = Path(__file__).with_name("templates")
 CELL, CELL_HEIGHT = 38, 34
@@ -61,7 +68,9 @@ def map_page(winner_map: WinnerMap, measured: Sequence[MeasuredCell] = (), run_f
     marks = {place: judge_cell(winner_map, cell).outcome for place, cell in by_place.items()}
     x, y = winner_map.axes
     colours = colours_of(winner_map)
-    legend = [{"fill": colours[name], "text": f"{name} ({count} cells)"} for name, count in winner_map.won.items()]
+    legend = [
+        {"fill": colours[name], "text": f"{name} ({cells_in_words(count)})"} for name, count in winner_map.won.items()
+    ]
     if winner_map.ties:
         legend.append({"fill": "url(#tie)", "text": f"level within {winner_map.tie * 100:.3g} % ({winner_map.ties})"})
     if len(winner_map.outcomes) < len(winner_map.places):

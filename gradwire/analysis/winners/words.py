@@ -36,6 +36,11 @@ def _most(winner_map: WinnerMap, name: str) -> str:
     return f" (by up to {1 + max(leads):.3g}x)" if leads else ""
 
 
+def cells_in_words(count: int) -> str:
+    """ "1 cell" or "3 cells"."""
+    return "1 cell" if count == 1 else f"{count} cells"
+
+
 def lead_text(outcome: Outcome) -> str:
     """By how much the winner is ahead: "1.24x faster than p3"."""
     if len(outcome.order) < 2:

@@ -19,6 +19,7 @@ from gradwire.runs.compiling.many_points import cores
 from gradwire.runs.executing.executor_choice import Where
 from gradwire.runs.expected_cost import TimeLeft, announcement
 from gradwire.runs.judged import JudgedRun
+from gradwire.runs.lasting_pace import LastingPace
 from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.machine_trial import trial_on
 from gradwire.runs.launch.place import NewRunFolder, place_for, refuse_unusable, take_over, taken_words, writing
@@ -241,8 +242,9 @@ def _run(several: Sequence[Prepared], where: Where, screen: Screen, *, fresh: bo
     titles = {run.folder: prepared.place.folder.name for prepared in several for run in prepared.planned}
     clock = first.clock
     with where.opened(clock, trial_on(clock), screen.warn, len(planned)) as executor:
-        screen.note(announcement(to_run, executor.jobs))
-        expected = TimeLeft(to_run, executor.jobs)
+        pace = LastingPace.of_machine()
+        screen.note(announcement(to_run, executor.jobs, pace))
+        expected = TimeLeft(to_run, executor.jobs, pace)
         running = screen.running(len(planned), expected, titles if len(several) > 1 else {})
         with running as watcher, writing(first.place.folder):
             campaigns = [

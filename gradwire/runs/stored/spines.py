@@ -20,7 +20,7 @@ class Spines:
 
     def spine_of(self, source: int, target: int, members: tuple[int, ...]) -> int | None:
         """The summit of messages between two endpoints, or of a multicast to `members`
-        (gradwire.analysis.link_loads.SpineOf)."""
+        (SummitOf of network/routes.py)."""
         if not members:
             return self._choice(source, target)
         group = self._fabric.groups.index(MulticastGroup(source, members))

@@ -11,6 +11,7 @@ from gradwire.datatypes.plan import Plan
 from gradwire.runs.compiling import checked_plans
 from gradwire.runs.expected_cost import (
     BOOT_S,
+    BURST_S,
     HOST_S,
     MESSAGE_S,
     PAYLOAD_BYTES_PER_S,
@@ -21,6 +22,7 @@ from gradwire.runs.expected_cost import (
     in_words,
     warnings,
 )
+from gradwire.runs.lasting_pace import MOST_KEPT, LastingPace
 from gradwire.runs.planned import PlannedRun, plan_runs
 from gradwire.scenario.loading import load_scenario
 from gradwire.vm.machines import Clock
@@ -88,6 +90,43 @@ def test_time_left_follows_what_points_took(tmp_path: Path) -> None:
     assert expectation.left_s() == pytest.approx(2 * each)
     expectation.ended(three[2].folder, each)
     assert expectation.left_s() == 0
+
+
+def test_single_frames_cost_more_than_bursts(tmp_path: Path) -> None:
+    deep, frames, finite = (
+        runs(tmp_path, *settings)[0] for settings in ((), ("fabric.gso=1514B",), ("fabric.buffer=1MiB",))
+    )
+    bursts = deep.cost_bytes * (1 / 1514 - 1 / 65536)
+    assert expected_s(frames) == pytest.approx(expected_s(deep) + BURST_S * bursts)
+    assert expected_s(finite) == pytest.approx(expected_s(frames))
+
+
+def test_what_the_last_runs_took_is_announced_the_next_time(tmp_path: Path) -> None:
+    pace = LastingPace(tmp_path / "pace.json")
+    three = runs(tmp_path, "run.seed=[1,2,3]")
+    each = expected_s(three[0])
+    expectation = TimeLeft(three, 1, pace)
+    for run in three:
+        assert pace.slower == 1.0
+        expectation.ended(run.folder, 3 * each)
+    assert pace.slower == pytest.approx(3)
+    assert TimeLeft(three, 1, pace).left_s() == pytest.approx(9 * each)
+    assert TimeLeft(three, 1).left_s() == pytest.approx(3 * each)
+    assert in_words(9 * each) in announcement(three, 1, pace)
+
+
+def test_a_pace_is_the_median_of_the_last_runs_that_say_something(tmp_path: Path) -> None:
+    pace = LastingPace(tmp_path / "pace.json")
+    for took_s in (2.0, 2.0, 100.0, 0.01, 4.0):
+        pace.note(1.0, took_s)
+    assert pace.slower == 2.0
+    pace.note(0.0, 5.0)  # programs, of which nothing is expected
+    assert pace.slower == 2.0
+    for _ in range(MOST_KEPT):
+        pace.note(1.0, 0.5)
+    assert pace.slower == 0.5
+    pace.path.write_bytes(b"no JSON")
+    assert pace.slower == 1.0
 
 
 def test_it_is_announced_in_one_line(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.timeline.critical_path import CriticalPath, critical_path
 from gradwire.analysis.timeline.limits import WaitedLine, line_in_words, sharers_table
-from gradwire.analysis.timeline.line_traffic import joined
+from gradwire.analysis.timeline.line_traffic import LineTraffic, joined
 from gradwire.datatypes.plan import Combine, Plan, Role
 from gradwire.datatypes.records import FaultRecord, OpLog, PlannedFault
 from gradwire.network.fabric import Fabric, Topology
@@ -123,6 +124,21 @@ def test_a_tenant_shares_the_lines_between_its_hosts() -> None:
 
 def test_without_a_network_nothing_is_said_of_lines() -> None:
     assert critical_path(*crossing(), 0).waited is None
+
+
+def test_where_nothing_crosses_the_network_no_line_is_waited_for() -> None:
+    """One worker alone: its messages, if it has any, stay on its host."""
+    builder = PlanBuilder("alone")
+    rank = builder.rank(Role.WORKER, 0)
+    op = builder.compute(rank, 0.001)
+    builder.iteration(rank, op, op)
+    log = OpLog(*(np.array([value], np.int64) for value in (0, op, 0, 0, MS)))
+    fabric = Fabric(2, RATE_BPS)
+    plan = builder.build(0.001, 1)
+    assert critical_path(plan, log, 0, fabric).waited is None
+    traffic = LineTraffic(LoggedOps.of(plan, log), fabric, None)
+    assert traffic.busiest(0, MS, 4) == []
+    assert [load.share.tolist() for load in traffic.loads(np.array([0, MS]))] == [[0.0]] * 4
 
 
 def test_times_that_meet_are_joined() -> None:

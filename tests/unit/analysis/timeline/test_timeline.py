@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 
 from gradwire.analysis.iterations import iteration_ends_ns
-from gradwire.analysis.link_loads import binned_bytes, link_loads
+from gradwire.analysis.link_loads import binned_bytes
 from gradwire.analysis.logged import LoggedOps
+from gradwire.analysis.timeline.line_traffic import LineTraffic
 from gradwire.analysis.timeline.trace import trace_events, write_trace
 from gradwire.analysis.timeline.tracks import Slice, Track
 from gradwire.datatypes.plan import Combine, OpKind, Plan, Role
@@ -203,8 +204,8 @@ def test_links_of_a_leaf_spine_carry_what_crosses() -> None:
     fabric = Fabric(4, 8e9, Topology.LEAF_SPINE, leaves=2, spines=2)
     edges = np.array([0, 10_000])
 
-    def loads(spine: int | None) -> dict[str, float]:
-        found = link_loads(LoggedOps.of(plan, log), fabric, edges, lambda _source, _target, _members: spine)
+    def loads(spine: int) -> dict[str, float]:
+        found = LineTraffic(LoggedOps.of(plan, log), fabric, lambda _source, _target, _members: spine).loads(edges)
         return {load.name: round(float(load.share[0]) * load.rate_bps / 8e9 * 10_000 / 1538, 6) for load in found}
 
     frames = loads(1)
@@ -212,4 +213,4 @@ def test_links_of_a_leaf_spine_carry_what_crosses() -> None:
     assert (frames["leaf1-spine2 to spine2"], frames["leaf1-spine2 to leaf1"]) == (2, 1)
     assert (frames["leaf2-spine2 to leaf2"], frames["leaf2-spine2 to spine2"]) == (2, 1)
     assert frames["leaf1-spine1 to spine1"] == 0
-    assert loads(None)["leaf1-spine2 to spine2"] == 0
+    assert loads(0)["leaf1-spine2 to spine2"] == 0

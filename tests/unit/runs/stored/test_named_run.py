@@ -16,6 +16,7 @@ from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault, MachineFault
 from gradwire.inside.point_protocol import PointTask, read_json, write_json
 from gradwire.network.fabric import MulticastGroup, Topology
+from gradwire.runs.stored.explanation import explain
 from gradwire.runs.stored.run_folder import chosen_iteration, named_run
 from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import StoredRun
@@ -116,6 +117,13 @@ def test_why_prints_the_path_a_sentence_and_what_was_estimated(call: Any, folder
     sentence, *advice = out[out.rindex("% of iteration 2") :].splitlines()
     assert tells(sentence, "server 0 waits for", "h2 out", "busy", "rank 1 -> server 0")
     assert tells(" ".join(advice), "estimated", "--set") or tells(" ".join(advice), "estimated", "%")
+
+
+def test_a_run_is_drawn_over_time_with_its_busiest_lines(folder: Path) -> None:
+    found = explain(named_run(folder, "64_ring"))
+    assert found.over_time.startswith("<?xml")
+    assert (found.fault_times, found.drawing) == ("", "")
+    assert explain(named_run(folder, "64_ring"), charted=False).over_time == ""
 
 
 def test_trace_writes_a_file_that_loads(call: Any, folder: Path, tmp_path: Path) -> None:
