@@ -45,6 +45,8 @@ def _become(request: dict[str, Any]) -> None:
         os.close(stream)
     sys.stdin = os.fdopen(0, closefd=False)
     os.chdir(request["cwd"])
+    if request["gone"]:
+        Path(request["cwd"]).rmdir()
     os.environ.clear()
     os.environ.update(request["env"])
     tempfile.tempdir = None  # asked for again, by the new environment

@@ -76,10 +76,12 @@ def gradwire_command(
     typed: str = "",
     limit_s: float = WALL_LIMIT_S,
     prefix: tuple[str, ...] = (),
+    gone: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Runs `gradwire WORDS` with this process's environment and what `env` adds, and says what it wrote and its status.
 
-    `prefix` is a command that starts Python for it, with fewer rights for instance.
+    `prefix` is a command that starts Python for it, with fewer rights for instance. If `gone`, the empty folder `cwd` is removed once the
+    command is in it.
     """
     known = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), **(env or {})}
     assert known.get("GRADWIRE_CACHE") == _CACHE, "a cache of its own needs a process that starts with it"
@@ -88,7 +90,7 @@ def gradwire_command(
     with tempfile.TemporaryDirectory(prefix="gradwire-command-") as streams:
         for name in ("in", "out", "err"):
             Path(streams, name).write_text(typed if name == "in" else "")
-        request: dict[str, object] = {"words": words, "cwd": str(cwd), "env": known, "streams": streams}
+        request: dict[str, object] = {"words": words, "cwd": str(cwd), "env": known, "streams": streams, "gone": gone}
         status, late = _servers[prefix].carry_out(request, limit_s)
         out, err = (Path(streams, name).read_text() for name in ("out", "err"))
     if late:

@@ -66,9 +66,9 @@ def sent(folder: Path, lines: Mapping[str, tuple[str, str, str]], hosts: int, ra
     return execute(folder, "--workers", str(hosts), "--rate", rate, "--", "sh", "-c", script)
 
 
-@pytest.mark.parametrize("rate", ["10gbit", "400gbit"])
-def test_frames_that_the_shaper_sees_are_at_the_line_rate(tmp_path: Path, rate: str) -> None:
-    done = sent(tmp_path, {"h1": LINES["h5"]}, 3, rate)
+def test_frames_that_the_shaper_sees_are_at_the_line_rate(tmp_path: Path) -> None:
+    """At 400 Gbit/s. At 10 Gbit/s it is h5 of the next test, which changes nothing."""
+    done = sent(tmp_path, {"h1": LINES["h5"]}, 3, "400gbit")
     lines = {line.port: line for line in done.counts().lines}
     assert lines["h1-eth0"].frames >= 2000
     assert all(line.beyond_bytes == 0 for line in lines.values())
@@ -80,9 +80,11 @@ def test_a_line_that_was_faster_makes_a_run_invalid(tmp_path: Path) -> None:
     done = sent(tmp_path, LINES, 5, "10gbit")
     assert done.status != 0
     assert "invalid: line rate h" in done.err, done.out + done.err
+    lines = {line.port: line for line in done.counts().lines}
+    assert lines["h5-eth0"].frames >= 2000
     failed = {
         line.port
-        for line in done.counts().lines
+        for line in lines.values()
         for check in law_checks(Fabric(5, 10e9), [line])
         if check.name == "line rate" and not check.ok
     }

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.shared.commands import gradwire_command
 from tests.shared.snippets import ROOT
 
 SCENARIO = """
@@ -67,15 +68,27 @@ def test_an_encoding_that_lacks_most_characters(folder: Path, command: str) -> N
     assert text.isascii() or command == "models --json"
 
 
+@pytest.fixture
+def gone(tmp_path: Path) -> Path:
+    """A folder that is there until a command is in it."""
+    (tmp_path / "gone").mkdir()
+    return tmp_path / "gone"
+
+
+def test_python_starts_in_a_current_folder_that_is_gone(gone: Path) -> None:
+    line = f"rmdir {gone}; {sys.executable} -m gradwire plan own.toml"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["bash", "-c", line], cwd=gone, env=environment, capture_output=True, text=True, check=False)
+    assert is_orderly(done.stderr), done.stderr
+    assert done.returncode == 2
+
+
 @pytest.mark.parametrize(
     "command", [*COMMANDS, "map own.toml --over fabric.rate=1gbit,2gbit --over run.seed=1,2", "exec -- true"]
 )
-def test_a_current_folder_that_is_gone(tmp_path: Path, command: str) -> None:
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    line = f"rmdir {gone}; {sys.executable} -m gradwire {command}"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(["bash", "-c", line], cwd=gone, env=environment, capture_output=True, text=True, check=False)
+def test_a_current_folder_that_is_gone(gone: Path, command: str) -> None:
+    done = gradwire_command(*command.split(), cwd=gone, gone=True)
+    assert not gone.exists()
     assert is_orderly(done.stderr), done.stderr
     assert done.returncode in (0, 2), done.stderr
 
