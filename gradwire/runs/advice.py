@@ -123,7 +123,9 @@ def advice_lines(advice: Advice, measured_s: float, scenario: str) -> Iterator[T
     """
     best = advice.best
     if best is not None:
-        yield TextLine(f"What would change it: {best.remedy.setting}", "strong")
+        unset = best.remedy.setting.endswith("=")
+        told = f"{best.remedy.setting.removesuffix('=')} unset" if unset else best.remedy.setting
+        yield TextLine(f"What would change it: {told}", "strong")
         yield TextLine(f"  {_times(advice, best)}, by estimate{_measured(advice, measured_s)}")
         yield TextLine(f"  gradwire run {scenario} --set {quote(best.remedy.setting)}")
     elif advice.tried:

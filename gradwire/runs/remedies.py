@@ -119,6 +119,8 @@ def _of_host(held: Held, waited: WaitedLine, section: PointSection, fabric: Fabr
 
 def _of_idle_lines(section: PointSection, fabric: Fabric) -> Iterator[Remedy]:
     """Changes where no line on the way is full: connections may take no more, or messages are short and ways long."""
+    if section.transport.buffer is not None:
+        yield Remedy("transport.buffer=")  # unset, so that it follows the delays of links
     if section.transport.connections < SEVERAL_CONNECTIONS:
         yield Remedy(f"transport.connections={SEVERAL_CONNECTIONS}")
     yield from _fewer_messages(section)

@@ -82,6 +82,13 @@ def test_lines_that_are_not_full_ask_for_more_connections_or_larger_buckets() ->
     assert settings[:2] == ["transport.connections=4", "strategy.options.bucket_cap=104857600"]
 
 
+def test_a_buffer_that_was_set_is_unset_where_lines_are_not_full() -> None:
+    small = scenario_of({**SINGLE, "transport": {"buffer": "1MiB"}})
+    assert tried(small, held(small, "h1 out", busy=0.4))[0] == "transport.buffer="
+    assert changed_point(small, small.points[0], "transport.buffer=").section.transport.buffer is None
+    assert "transport.buffer=" not in tried(small, held(small, "h1 out"))
+
+
 def test_computation_faults_and_aggregation() -> None:
     single = scenario_of(SINGLE)
     line = held(single, "h1 out")
