@@ -49,7 +49,7 @@ def run_in(folder: Path, summary: Any = SUMMARY, task: Any = None) -> Path:
 def test_what_the_network_carried_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     why(run_in(tmp_path / "run"), "", None, every=False)
     said = capsys.readouterr().out
-    assert all(part in said for part in ("0.500000 s", "h1-eth0", "1 of 4"))
+    assert all(part in said for part in ("0.500000 s", "h1-eth0", "1 TCP"))
     assert tells(said, "h1", "status 3")
 
 
