@@ -148,7 +148,7 @@ CUT = {"kind": "link-down", "link": "h2", "at": "1s", "duration": "1s"}
 
 def test_faults_are_the_network_s_and_can_be_set() -> None:
     (point,) = programs_of({**CONTENT, "fault": [CUT]}, ["fault.1.at=2s"]).points
-    assert point.faults == (PlannedFault("1", "link-down", 2_000_000_000, -1, 1_000_000_000, "h2-eth0"),)
+    assert point.faults == (PlannedFault("1", "link-down", 2_000_000_000, -1, 1_000_000_000, "h2-eth0", link="h2"),)
     assert point.fabric.faulty
     assert not programs_of(CONTENT).points[0].fabric.faulty
 
