@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from gradwire.faults import MachineFault
@@ -188,12 +188,7 @@ class TcpCounters:
 
     def since(self, earlier: TcpCounters) -> TcpCounters:
         """Counts since `earlier`."""
-        return TcpCounters(
-            self.segments_sent - earlier.segments_sent,
-            self.segments_retransmitted - earlier.segments_retransmitted,
-            self.timeouts - earlier.timeouts,
-            self.marked_packets - earlier.marked_packets,
-        )
+        return TcpCounters(*(getattr(self, each.name) - getattr(earlier, each.name) for each in fields(self)))
 
 
 def parse_qdiscs(entries: Iterable[Mapping[str, Any]], ports: Mapping[str, Port], bands: int) -> list[PortCounters]:

@@ -6,7 +6,7 @@ import csv
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from gradwire.analysis.points import RESULT_COLUMNS, PointResult
 
@@ -19,21 +19,14 @@ def _optional(text: str) -> float | None:
     return float(text) if text else None
 
 
-READERS: dict[str, Callable[[str], str | float | None]] = {
-    "iteration_time_s": _number,
-    "iteration_time_std_s": _optional,
-    "ci95_s": _optional,
-    "throughput_per_s": _number,
-    "scaling_efficiency": _number,
-    "bytes_sent": int,
-    "wall_s": _number,
-    "lower_bound_s": _number,
-    "lower_bound_kind": str,
-    "fluid_time_s": _optional,
-    "fluid_cause": str,
-    "plan_digest": str,
-    "verdict": str,
+READERS: dict[object, Callable[[str], str | float | None]] = {
+    float: _number,
+    float | None: _optional,
+    int: int,
+    str: str,
 }
+"""What reads a column, by the type of its field."""
+TYPES = get_type_hints(PointResult)
 
 
 def read_points_csv(path: Path) -> list[PointResult]:
@@ -44,5 +37,5 @@ def read_points_csv(path: Path) -> list[PointResult]:
 
 def _row(stored: dict[str, str]) -> PointResult:
     parameters = {key: value for key, value in stored.items() if key not in RESULT_COLUMNS and value}
-    results: dict[str, Any] = {column: READERS[column](stored[column]) for column in RESULT_COLUMNS}
+    results: dict[str, Any] = {column: READERS[TYPES[column]](stored[column]) for column in RESULT_COLUMNS}
     return PointResult(parameters=parameters, **results)

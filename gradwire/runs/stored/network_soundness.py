@@ -6,33 +6,37 @@ from gradwire.datatypes.network_counts import NetworkCounts
 from gradwire.datatypes.pauses import PauseEvents, PauseState
 from gradwire.datatypes.records import QueueLengths
 from gradwire.network.fabric import Fabric
-from gradwire.runs.stored.value_limits import LARGEST, refuse_negative, refuse_outside, refuse_values_outside, shown
+from gradwire.runs.stored.value_limits import (
+    LARGEST,
+    refuse_negative,
+    refuse_negative_numbers,
+    refuse_outside,
+    refuse_values_outside,
+    shown,
+)
 
 
 def refuse_unsound_counts(counts: NetworkCounts, fabric: Fabric) -> None:
     """Raises ValueError for counts that no network has, and for those of ports that this one has not."""
-    refuse_negative(counts, "tcp_segments_sent", "tcp_retransmits", "upcalls", "table_miss_packets", "marked_arrivals")
-    refuse_negative(counts, "tcp_timeouts", "input_drops", "dropped_reports")
+    refuse_negative_numbers(counts)
     ports = {port.interface for port, _ in fabric.ports()}
     for line in counts.lines:
         if line.port not in ports:
             raise ValueError(f"counts.lines: the network has no port {shown(line.port)}")
-        refuse_negative(line, "frames", "size_bytes", "lost", "ahead_ns", "ahead_at_ns", "limit_ns", "beyond_bytes")
-        refuse_negative(line, "beyond_first_ns", "beyond_last_ns")
+        refuse_negative_numbers(line)
     seen: set[tuple[str, int]] = set()
     for band in counts.bands:
         if band.port not in ports:
             raise ValueError(f"counts.bands: the network has no port {shown(band.port)}")
         refuse_outside("a port's band", band.band, 0, fabric.bands - 1)
-        refuse_negative(band, "bytes_sent", "packets_sent", "drops", "marks", "above_threshold")
-        refuse_negative(band, "limit_bytes", "threshold_bytes", "all_marked_bytes")
+        refuse_negative_numbers(band)
         if (band.port, band.band) in seen:
             raise ValueError(f"counts.bands: port {band.port} has band {band.band} twice")
         seen.add((band.port, band.band))
     for other in counts.replaced:
         if other.port not in ports:
             raise ValueError(f"counts.replaced: the network has no port {shown(other.port)}")
-        refuse_negative(other, "bytes_sent", "packets_sent", "drops")
+        refuse_negative_numbers(other)
 
 
 def refuse_unsound_pauses(events: PauseEvents, fabric: Fabric) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import fields
 from typing import Any
 
 import msgspec
@@ -55,6 +56,11 @@ def refuse_negative(message: object, *names: str) -> None:
     """Raises ValueError for counts below zero among these fields of a message."""
     for name in names:
         refuse_outside(name, getattr(message, name), 0)
+
+
+def refuse_negative_numbers(message: Any) -> None:
+    """Raises ValueError for a whole number below zero in any field of frozen data, so that no new field is forgotten."""
+    refuse_negative(message, *(each.name for each in fields(message) if isinstance(getattr(message, each.name), int)))
 
 
 def shown(text: str) -> str:

@@ -189,7 +189,7 @@ class FabricSection(Section):
     core_oversubscription: float = Field(1.0, ge=1 / LARGEST_RATIO, le=LARGEST_RATIO)
     """Rate of all leaves' uplinks in a pod over the rate of its spines' uplinks together."""
     switches: int = Field(0, ge=0, le=MOST_WORKERS)
-    """Switches of a "ring", a "linear" network or a "full-mesh", over which hosts are spread evenly."""
+    """Switches of a "ring", a "linear" network, a "full-mesh" or a "hypercube", over which hosts are spread evenly."""
     dimensions: Dimensions = ()
     """Switches of a "torus" along each dimension: [4, 4], or "4x4"."""
     groups: int = Field(0, ge=0, le=MOST_WORKERS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import networkx as nx
 import pytest
 
@@ -20,6 +22,7 @@ from gradwire.network.structures.graph_structure import GraphStructure
 from gradwire.network.topology import Topology
 from gradwire.scenario.resolution.networks import graph_of
 from gradwire.scenario.sections.fabric import FabricSection
+from tests.shared.snippets import ROOT
 
 SHAPES: list[GraphShape] = [
     Linear(5),
@@ -43,6 +46,13 @@ def test_links_are_as_many_as_said_and_join_all_switches(shape: GraphShape) -> N
     assert set(graph) == set(range(shape.switch_count))
     assert nx.is_connected(graph)
     assert shape.defect() == ""
+
+
+def test_every_shape_has_a_case_and_a_row_in_the_documentation() -> None:
+    assert {type(shape) for shape in SHAPES} == {*GRAPH_SHAPES.values()}
+    table = (ROOT / "docs" / "networks.md").read_text().split("| `fabric.topology` | what it is |")[1].split("\n\n")[0]
+    named = [name for row in table.splitlines()[2:] for name in re.findall(r"`([\w-]+)`", row.split("|")[1])]
+    assert sorted(named) == sorted(GRAPH_SHAPES)
 
 
 def test_a_hypercube_is_that_of_networkx() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,7 @@ from gradwire.network.sprayed_ways import SprayedRoutes
 from gradwire.network.wire.ways import MessageWays
 from gradwire.scenario.sections.fabric import POLICIES_OF_KEYS, FabricSection
 from gradwire.workloads.patterns import Transfer, compile_transfers
+from tests.shared.snippets import ROOT
 
 FABRIC = Fabric(8, 10e9, Topology.LEAF_SPINE, leaves=2, spines=4, classes=1)
 PLAN = compile_transfers("one", 8, [Transfer(0, 4, 1000)])
@@ -25,6 +27,12 @@ def test_every_name_has_a_policy_of_that_name() -> None:
     assert list(POLICIES)
     assert {each.value for each in Routing} == set(POLICIES)
     assert all(each.policy.name == each for each in Routing)
+
+
+def test_every_way_of_routing_has_a_row_in_the_documentation() -> None:
+    table = (ROOT / "docs" / "networks.md").read_text().split("| `fabric.routing` | what decides |")[1].split("\n\n")[0]
+    named = [name for row in table.splitlines()[2:] for name in re.findall(r"`([\w-]+)`", row.split("|")[1])]
+    assert sorted([*named, Routing.CONTROLLER]) == sorted(Routing), "a controller's row has no name in it"
 
 
 @pytest.mark.parametrize("routing", Routing)
