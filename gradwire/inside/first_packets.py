@@ -25,7 +25,9 @@ from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.topo.network import Network
 
 SETTLING_S = 0.02
-"""Virtual time in which switches learn the flows: they need less than 2 ms for 5,000."""
+"""Time in which switches learn the last flows: they need less than 2 ms for 5,000."""
+HOST_PAUSE_S = 0.001
+"""Time after each host's packets, in which Open vSwitch takes them: what waits for it has room for some 60,000."""
 DISCARD_PORT = 9
 """TCP's port for what is thrown away (RFC 863), where no host listens."""
 IPV4, TCP, RST = 0x0800, 6, 0x04
@@ -53,6 +55,7 @@ def announce_ways(network: Network, plans: Sequence[Plan]) -> int:
                 sender.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, socket_priority(band))
                 sender.send(frame(fabric, host, peer, band, turn << chunk_bits(fabric)))
                 sent += 1
+        time.sleep(HOST_PAUSE_S)
     time.sleep(SETTLING_S)
     return sent
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from gradwire.analysis.report.tables import ABSENT
+from gradwire.analysis.report.point_columns import ABSENT
 from gradwire.analysis.report.text_table import TextTable
 from reproduction.scoring.holds import tolerance_text
 from reproduction.scoring.reference import Claim, rank_text

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from gradwire.analysis.findings.observations import telling_options
 from gradwire.analysis.points import INVALID, PointResult, pool_seeds
-from gradwire.analysis.report.tables import ABSENT, STATE_TONE, spread_beside
+from gradwire.analysis.report.point_columns import ABSENT, spread_beside
+from gradwire.analysis.report.tables import STATE_TONE
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.analysis.statistics import LEVEL_MARGIN, Contrast, Sample, TimeComparison, contrast
 

@@ -8,39 +8,29 @@ from dataclasses import dataclass
 
 from gradwire.analysis.agreement.causes import Cause
 from gradwire.analysis.points import INVALID, VALID, PointResult, parameter_names
-from gradwire.analysis.printed import CellStatus, ComparedCell, Comparison, find_row
+from gradwire.analysis.printed import CellStatus, Comparison, find_row
 from gradwire.analysis.printed_cells import EFFICIENCY, SPEEDUP
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.charts import Labels
+from gradwire.analysis.report.point_columns import (
+    ABSENT,
+    GIVES_WAY,
+    POINT_COLUMNS,
+    ShownPoints,
+    columns_of,
+    difference_text,
+    plain,
+)
 from gradwire.analysis.report.text_table import TextTable
 
-ABSENT = "–"
 MEANINGS = {
-    "time (s)": "Iteration time: from the slowest worker's end of one iteration to that of the next, mean of the "
-    "measured ones",
-    "± 95 %": "Half of the 95 % confidence interval of the mean, over seeds, or over iterations where there is one "
-    "seed",
-    "samples/s": "Samples that all workers process per second",
-    "eff. %": "Scaling efficiency: computing time of an iteration over its time; 100 means that the network costs "
-    "nothing",
-    "printed": "What the paper prints; * marks values that a constant was fitted on",
-    "diff.": "Measured minus printed, in percentage points",
-    "diff. %": "Measured minus printed, in per cent of the printed value",
+    **{column.header: column.meaning for column in POINT_COLUMNS},
     "slower by": "How much longer an iteration takes than the fastest's, in per cent, with the 95 % interval where "
     "seeds decide it",
-    "x bound": "Iteration time over its closed-form lower bound: 1 is the best that the plan permits",
-    "x fluid": "Iteration time over that of the same iterations on an ideal network, by the fluid engine: 1 says that "
-    "both agree",
     "compute %": "Computing time of an iteration over its time; 100 means that the network costs nothing",
-    "verdict": "valid: all checks passed, as listed below for each point; unexplained: they passed, and no known "
-    "cause explains how far the time is from an ideal network's, so check the point before you trust it; invalid: "
-    "the numbers are not results",
     "set by": "scenario: the scenario or --set says so; default: it is left open there",
 }
 """Explanations of columns, by their headers."""
-GIVES_WAY = ("± 95 %", "x fluid", "samples/s", "eff. %", "x bound", "x alone", "printed", "diff.", "diff. %")
-"""Columns of a table of points that a narrow terminal leaves out, in this order. Swept parameters, the time and the
-verdict always stay."""
 STATE_TONE = {VALID: "good", str(Cause.UNEXPLAINED): "doubtful", INVALID: "bad"}
 """Tones of PointResult.state."""
 
@@ -64,31 +54,17 @@ def points_table(rows: Sequence[PointResult], comparison: Comparison, labels: Ma
     printed = [c for c in comparison.cells if c.cell.metric == shown]
     by_row = {id(find_row(rows, c.cell.where)): c for c in printed}
     by_row.pop(id(None), None)
-    extra = ("printed", "diff." if shown == EFFICIENCY else "diff. %") if printed else ()
-    headers = (
-        *(write(key) for key in keys),
-        "time (s)",
-        "± 95 %",
-        "samples/s",
-        "eff. %",
-        *extra,
-        "x bound",
-        "x fluid",
-        *(("x alone",) if any(row.alone_time_s is not None for row in rows) else ()),
-        "verdict",
+    columns = columns_of(ShownPoints(rows, shown if printed else ""))
+    headers = (*(write(key) for key in keys), *(column.header for column in columns))
+    body = tuple(
+        (
+            *(write(row.parameters.get(key, "")) for key in keys),
+            *(column.text(row, by_row.get(id(row))) for column in columns),
+        )
+        for row in rows
     )
-    body, tones = [], []
-    for row in rows:
-        compared = by_row.get(id(row))
-        numbers = _numbers(row) if row.valid else (INVALID, ABSENT, ABSENT, ABSENT)
-        beside = _beside(compared) if printed else ()
-        bound = _plain(row.iteration_time_s / row.lower_bound_s, 3) if row.valid and row.lower_bound_s else ABSENT
-        fluid = ABSENT if row.fluid_ratio is None else f"{row.fluid_ratio:.3f}"
-        alone = () if "x alone" not in headers else (ABSENT if row.alone_ratio is None else f"{row.alone_ratio:.3f}",)
-        words = (write(row.parameters.get(key, "")) for key in keys)
-        body.append((*words, *numbers, *beside, bound, fluid, *alone, row.state))
-        tones.append(STATE_TONE[row.state])
-    return TextTable("Points", headers, tuple(body), len(keys), tuple(tones), _points_foot(rows, comparison), GIVES_WAY)
+    tones = tuple(STATE_TONE[row.state] for row in rows)
+    return TextTable("Points", headers, body, len(keys), tones, _points_foot(rows, comparison), GIVES_WAY)
 
 
 def _points_foot(rows: Sequence[PointResult], comparison: Comparison) -> str:
@@ -122,44 +98,6 @@ def _interval_over(rows: Sequence[PointResult]) -> list[str]:
     return [f"± 95 %: over {', and over '.join((*seeds, *(iterations if counts[0] == 1 else ())))}."]
 
 
-def _numbers(row: PointResult) -> tuple[str, str, str, str]:
-    time = _plain(row.iteration_time_s, 4)
-    return (
-        time,
-        ABSENT if row.ci95_s is None else spread_beside(time, row.ci95_s),
-        _plain(row.throughput_per_s, 4),
-        f"{row.scaling_efficiency * 100:.1f}",
-    )
-
-
-def spread_beside(time: str, half_s: float) -> str:
-    """Half of an interval, with as many decimals as the time that it belongs to. If it is too small for them, the text
-    says that it is less than one of the last decimal."""
-    decimals = len(time.partition(".")[2])
-    last = 10.0**-decimals
-    return f"<{last:.{decimals}f}" if 0 < half_s < last / 2 else f"{half_s:.{decimals}f}"
-
-
-def _plain(value: float, digits: int) -> str:
-    """A number with so many significant digits, without a power of ten."""
-    return f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:#.{digits}g}".rstrip(".")
-
-
-def _beside(compared: ComparedCell | None) -> tuple[str, str]:
-    if compared is None:
-        return "", ""
-    value, mark = compared.cell.value, "*" if compared.cell.fitted else ""
-    scaled = f"{value * 100:.1f}" if compared.cell.metric == EFFICIENCY else _plain(value, 4)
-    return scaled + mark, difference_text(compared)
-
-
-def difference_text(compared: ComparedCell) -> str:
-    """Measured minus printed: percentage points for an efficiency, per cent of the printed value for other metrics."""
-    if compared.difference is None:
-        return compared.status.value
-    return f"{compared.difference * 100:+z.1f}"  # z: no "-0.0"
-
-
 def comparison_table(comparison: Comparison, labels: Mapping[str, str]) -> TextTable:
     """One row per printed cell: its source, the printed and measured values, their difference, and the outcome."""
     write = Labels(labels)
@@ -179,7 +117,7 @@ def comparison_table(comparison: Comparison, labels: Mapping[str, str]) -> TextT
 def _value_text(metric: str, value: float) -> str:
     if metric == EFFICIENCY:
         return f"{value * 100:.1f} %"
-    return f"{value:.2f}x" if metric == SPEEDUP else _plain(value, 4)
+    return f"{value:.2f}x" if metric == SPEEDUP else plain(value, 4)
 
 
 def order_table(comparison: Comparison, labels: Mapping[str, str]) -> TextTable:

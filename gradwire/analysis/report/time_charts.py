@@ -125,7 +125,7 @@ def _mark(axes: Axes, edges_s: Float64, spans: Sequence[FaultSpan], *, named: bo
 
 
 @dataclass(frozen=True)
-class FaultTimes:
+class MeansAroundFaults:
     """Mean time of iterations before, during and after all faults of a run, in seconds; None where there are none."""
 
     before_s: float | None
@@ -133,7 +133,7 @@ class FaultTimes:
     after_s: float | None
 
     @staticmethod
-    def of(edges_ns: Int64, warmup: int, faults: Sequence[FaultRecord]) -> FaultTimes | None:
+    def of(edges_ns: Int64, warmup: int, faults: Sequence[FaultRecord]) -> MeansAroundFaults | None:
         """The means over the iterations after the first `warmup` ones; None if no fault happened. An iteration that a fault was there for
         a part of is during it."""
         spans = fault_spans(faults, int(edges_ns[-1]))
@@ -147,7 +147,7 @@ class FaultTimes:
         first_s, last_s = min(span.begin_s for span in spans), max(span.end_s for span in spans)
         parts = (measured & (ends_s <= first_s), measured & during, measured & (begins_s >= last_s))
         means = [float(times_s[part].mean()) if part.any() else None for part in parts]
-        return FaultTimes(*means)
+        return MeansAroundFaults(*means)
 
     def in_words(self) -> str:
         """The means in words: "0.1200 s before the fault, 0.2400 s during it, 0.1200 s after it"."""

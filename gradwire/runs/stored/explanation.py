@@ -14,7 +14,7 @@ from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.packets.line_use import BIN_S
 from gradwire.analysis.report.charts import svg_text
 from gradwire.analysis.report.text_table import TextTable
-from gradwire.analysis.report.time_charts import BINS, MOST_LINES, MOST_PANELS, FaultTimes, over_time_chart
+from gradwire.analysis.report.time_charts import BINS, MOST_LINES, MOST_PANELS, MeansAroundFaults, over_time_chart
 from gradwire.analysis.report.utilisation import ShownUse as CapturedUse
 from gradwire.analysis.report.utilisation import port_use, save_use, use_table, utilisation_chart
 from gradwire.analysis.timeline.critical_path import CriticalPath, critical_path
@@ -95,7 +95,7 @@ def _fault_times(stored: StoredRun) -> str:
     plan, words = stored.plan(), []
     for job, edges_ns in edges_of_jobs(plan, stored.log(), record.iterations).items():
         each = next((of_plan.iterations for of_plan in plan.jobs if of_plan.name == job), 1)
-        times = FaultTimes.of(edges_ns, record.warmup * each, record.faults)
+        times = MeansAroundFaults.of(edges_ns, record.warmup * each, record.faults)
         if times is not None:
             words.append(f"{f'job {job}: ' if job else ''}{times.in_words()}")
     return "; ".join(words)

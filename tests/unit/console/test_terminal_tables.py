@@ -11,8 +11,9 @@ import pytest
 from gradwire.analysis.points import PointResult
 from gradwire.analysis.port_traffic import PortTraffic
 from gradwire.analysis.printed import Comparison
+from gradwire.analysis.report.point_columns import GIVES_WAY
 from gradwire.analysis.report.ranking import rank, ranking_table
-from gradwire.analysis.report.tables import GIVES_WAY, points_table
+from gradwire.analysis.report.tables import points_table
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.cli.traffic_tables import ports_table
 from gradwire.cli.upkeep import findings_table

@@ -92,7 +92,7 @@ def read(path: Path, reading: Reading, watch: Watch) -> RankRecord:
         )
     record = RankRecord(path, NAME, Findings())
     record.rank = 0
-    log = _Log(record)
+    log = _CommsLog(record)
     for number, line in lines_of(path, watch):
         log.take(f"line {number}", line)
     record.world = log.world(reading.ranks)
@@ -100,7 +100,7 @@ def read(path: Path, reading: Reading, watch: Watch) -> RankRecord:
     return record
 
 
-class _Log:
+class _CommsLog:
     """What a log has said so far."""
 
     def __init__(self, record: RankRecord) -> None:

@@ -84,7 +84,7 @@ class MscclProgram:
 
 def read_program(path: Path, watch: Watch) -> MscclProgram:
     """Reads a program. Raises InputFault, with the element and its attribute, for what is not one."""
-    scan = _Scan(path)
+    scan = _ElementScan(path)
     parser = expat.ParserCreate()
     parser.StartDoctypeDeclHandler = scan.doctype
     parser.StartElementHandler = scan.begin
@@ -100,7 +100,7 @@ def read_program(path: Path, watch: Watch) -> MscclProgram:
     return scan.program()
 
 
-class _Scan:
+class _ElementScan:
     """Takes a program's elements as they come."""
 
     def __init__(self, path: Path) -> None:

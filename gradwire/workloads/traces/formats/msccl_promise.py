@@ -83,10 +83,10 @@ def collective_of(program: MscclProgram) -> _Collective | None:
 def check_promise(program: MscclProgram) -> None:
     """Carries a program out. Raises BrokenPromise where it reads what is not there, adds what may not be added, waits for
     ever, or leaves a rank with something else than its collective promises."""
-    _Execution(program).run()
+    _RankSets(program).run()
 
 
-class _Execution:
+class _RankSets:
     """The chunks of all GPUs, and how far thread blocks are."""
 
     def __init__(self, program: MscclProgram) -> None:

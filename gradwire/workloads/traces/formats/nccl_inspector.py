@@ -63,7 +63,7 @@ Microseconds = Annotated[float, msgspec.Meta(ge=0, le=MOST_TIME_US)]
 """Whole in NCCL's own files; others have written fractions."""
 
 
-class Header(msgspec.Struct):
+class DumpHeader(msgspec.Struct):
     """The communicator of a call, and who made it."""
 
     id: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
@@ -115,7 +115,7 @@ Performance = CollectivePerformance | MessagePerformance
 
 
 @dataclass
-class _Process:
+class _InspectorProcess:
     """The calls of one rank of a process, and the rank's places in communicators."""
 
     calls: list[LoggedCall] = field(default_factory=list)
@@ -134,7 +134,7 @@ def read(path: Path, reading: Reading, watch: Watch) -> list[RankRecord]:
     if reading.step is not None:
         raise InputFault(f"{path}: --step {reading.step}: the Inspector does not tell steps apart; Kineto profiles do")
     findings = Findings()
-    by_place: dict[int, _Process] = {}
+    by_place: dict[int, _InspectorProcess] = {}
     ids: dict[int, dict[str, int]] = {}
     heads = _Heads(path)
     for number, said in enumerate(_objects(path, watch, findings)):
@@ -143,7 +143,7 @@ def read(path: Path, reading: Reading, watch: Watch) -> list[RankRecord]:
         ids.setdefault(header.rank, {})[header.id] = header.n_ranks
         call = _parsed(path, place, said, findings)
         if call is not None:
-            _take(path, place, by_place.setdefault(header.rank, _Process()), header, call)
+            _take(path, place, by_place.setdefault(header.rank, _InspectorProcess()), header, call)
     return _records(path, by_place, ids, reading, findings)
 
 
@@ -152,10 +152,10 @@ class _Heads:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._last: Header | None = None
+        self._last: DumpHeader | None = None
         self._process = ""
 
-    def of(self, place: str, said: Any) -> Header:
+    def of(self, place: str, said: Any) -> DumpHeader:
         """Returns the communicator of an object. Raises InputFault for another process, or another version."""
         if not isinstance(said, dict):
             raise InputFault(f"{self._path}: {place}: must be an object with 'header', 'metadata' and a call")
@@ -163,7 +163,7 @@ class _Heads:
             return self._last
         if not {"header", "metadata"} <= set(said):
             raise InputFault(f"{self._path}: {place}: has no 'header' or no 'metadata', and no {DUMP} is before it")
-        header: Header = _convert(self._path, f"{place}: header", said["header"], Header)
+        header: DumpHeader = _convert(self._path, f"{place}: header", said["header"], DumpHeader)
         metadata: Metadata = _convert(self._path, f"{place}: metadata", said["metadata"], Metadata)
         version = metadata.inspector_output_format_version
         if not version.startswith(VERSION):
@@ -210,7 +210,9 @@ def _convert(path: Path, place: str, said: Any, shape: Any) -> Any:
         raise InputFault(f"{path}: {place}: {str(error)[:200]}") from error
 
 
-def _take(path: Path, place: str, process: _Process, header: Header, said: tuple[Kind, Performance]) -> None:
+def _take(
+    path: Path, place: str, process: _InspectorProcess, header: DumpHeader, said: tuple[Kind, Performance]
+) -> None:
     """Adds a call. Raises InputFault for one whose communicator was another before, or whose times cannot be."""
     kind, call = said
     membership = Membership(header.rank, header.n_ranks)
@@ -249,7 +251,11 @@ def _tag(name: str) -> int:
 
 
 def _records(
-    path: Path, by_place: dict[int, _Process], ids: dict[int, dict[str, int]], reading: Reading, findings: Findings
+    path: Path,
+    by_place: dict[int, _InspectorProcess],
+    ids: dict[int, dict[str, int]],
+    reading: Reading,
+    findings: Findings,
 ) -> list[RankRecord]:
     """A record for each rank of the process. Raises InputFault where its GPUs cannot be told apart."""
     if len(by_place) > 1 and not _is_one_gpu(by_place) and len({frozenset(names) for names in ids.values()}) > 1:
@@ -270,15 +276,15 @@ def _records(
     return records
 
 
-def _is_one_gpu(by_place: dict[int, _Process]) -> bool:
+def _is_one_gpu(by_place: dict[int, _InspectorProcess]) -> bool:
     """Returns whether no two ranks of a process are in one communicator."""
     names = [name for process in by_place.values() for name in process.memberships]
     return len(names) == len(set(names))
 
 
-def _merged(processes: list[_Process]) -> _Process:
+def _merged(processes: list[_InspectorProcess]) -> _InspectorProcess:
     """The calls of all communicators of one GPU, in the order of the file."""
-    whole = _Process()
+    whole = _InspectorProcess()
     for process in processes:
         whole.memberships |= process.memberships
         whole.serials |= process.serials
@@ -287,7 +293,7 @@ def _merged(processes: list[_Process]) -> _Process:
     return whole
 
 
-def _note_missing(record: RankRecord, process: _Process) -> None:
+def _note_missing(record: RankRecord, process: _InspectorProcess) -> None:
     """Notes calls that the numbers of others show to have been there."""
     note = record.findings.note
     for (_, kind), numbers in process.serials.items():
@@ -304,7 +310,7 @@ def _note_missing(record: RankRecord, process: _Process) -> None:
     note(record.file, "", SMALLEST)
 
 
-def _refuse_untimed_messages(record: RankRecord, process: _Process) -> None:
+def _refuse_untimed_messages(record: RankRecord, process: _InspectorProcess) -> None:
     """Refuses messages in a log whose calls have no times: which of them begin together is not logged."""
     untimed = [logged.call for logged in process.calls if logged.begun_ns == UNKNOWN]
     messages = [logged.call for logged in process.calls if logged.call.kind in POINT_TO_POINT]

@@ -74,7 +74,7 @@ def read(path: Path, reading: Reading, watch: Watch) -> list[RankRecord]:
     """Reads a log: a record for each GPU of each process in it. Raises InputFault for what is not one."""
     if reading.step is not None:
         raise InputFault(f"{path}: --step {reading.step}: a log of NCCL does not tell steps apart; Kineto profiles do")
-    log = _Log(path)
+    log = _NcclLog(path)
     for number, line in lines_of(path, watch):
         if (said := PREFIX.search(line)) is not None:
             log.take(f"line {number}", said)
@@ -83,7 +83,7 @@ def read(path: Path, reading: Reading, watch: Watch) -> list[RankRecord]:
     return log.records(reading)
 
 
-class _Log:
+class _NcclLog:
     """What a log has said so far."""
 
     def __init__(self, path: Path) -> None:

@@ -48,7 +48,7 @@ WATCHED_CALLS = 100_000
 
 
 @dataclass(frozen=True)
-class _Layout:
+class _RecordLayout:
     """A struct of calls, and the names of its types."""
 
     whole: struct.Struct
@@ -56,8 +56,10 @@ class _Layout:
 
 
 LAYOUTS = (
-    _Layout(struct.Struct("<iiiidQiiQ7QQiiiiQQiiQ"), TYPES),
-    _Layout(struct.Struct("<iiiidQiiQ6QQiiiiQQiiQ"), tuple(name for name in TYPES if name != "AllReduceWithBias")),
+    _RecordLayout(struct.Struct("<iiiidQiiQ7QQiiiiQQiiQ"), TYPES),
+    _RecordLayout(
+        struct.Struct("<iiiidQiiQ6QQiiiiQQiiQ"), tuple(name for name in TYPES if name != "AllReduceWithBias")
+    ),
 )
 
 
@@ -88,7 +90,7 @@ def _is_call(content: bytes) -> bool:
     )  # fmt: skip
 
 
-def _layout(path: Path) -> _Layout:
+def _layout(path: Path) -> _RecordLayout:
     """The layout by which the second call is one as well; of a single call, the newer. Raises InputFault."""
     with opened(path) as file:
         content = read_block(path, file, 2 * MOST_RANKS)
@@ -99,7 +101,7 @@ def _layout(path: Path) -> _Layout:
     raise InputFault(f"{path}: call 1: is none of RCCL's, with or without an 'acc' in the first")
 
 
-def _tail_bytes(layout: _Layout, content: bytes) -> int:
+def _tail_bytes(layout: _RecordLayout, content: bytes) -> int:
     """Bytes of the lists behind a call, 0 for one that has none or is cut off."""
     if len(content) < layout.whole.size:
         return 0
@@ -110,11 +112,11 @@ def _tail_bytes(layout: _Layout, content: bytes) -> int:
     return 4 * max(min(root, MOST_GPUS), 0) if name == "CommInitAll" and fields[9] else 0
 
 
-def _name(layout: _Layout, kind: int) -> str:
+def _name(layout: _RecordLayout, kind: int) -> str:
     return layout.types[kind] if 0 <= kind < len(layout.types) else f"type {kind}"
 
 
-def _calls(path: Path, file: IO[bytes], layout: _Layout, log: ReplayLog) -> Iterator[ReplayCall]:
+def _calls(path: Path, file: IO[bytes], layout: _RecordLayout, log: ReplayLog) -> Iterator[ReplayCall]:
     number = 0
     while content := read_block(path, file, layout.whole.size):
         place = f"call {number}"
@@ -129,7 +131,7 @@ def _calls(path: Path, file: IO[bytes], layout: _Layout, log: ReplayLog) -> Iter
         number += 1
 
 
-def _of_fields(place: str, layout: _Layout, fields: tuple[int, ...], tail: bytes) -> ReplayCall:
+def _of_fields(place: str, layout: _RecordLayout, fields: tuple[int, ...], tail: bytes) -> ReplayCall:
     device, time_ms, captured, kind = fields[2], fields[4], fields[6], fields[7]
     count, datatype, _, root, ranks, comm, stream, _, rank, unique = fields[-10:]
     name = _name(layout, kind)

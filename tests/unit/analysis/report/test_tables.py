@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradwire.analysis.report.tables import spread_beside
+from gradwire.analysis.report.point_columns import spread_beside
 
 
 @pytest.mark.parametrize(

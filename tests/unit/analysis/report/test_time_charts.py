@@ -6,7 +6,7 @@ import numpy as np
 
 from gradwire.analysis.link_loads import LinkLoad
 from gradwire.analysis.report.charts import svg_text
-from gradwire.analysis.report.time_charts import FAULT_COLOR, FaultTimes, fault_spans, over_time_chart
+from gradwire.analysis.report.time_charts import FAULT_COLOR, MeansAroundFaults, fault_spans, over_time_chart
 from gradwire.datatypes.records import FaultRecord, PlannedFault
 
 S = 1_000_000_000
@@ -21,25 +21,25 @@ def fault(begun_s: float, ended_s: float, name: str = "half") -> FaultRecord:
 
 
 def test_means_before_during_and_after() -> None:
-    times = FaultTimes.of(EDGES_NS, 1, [fault(2.5, 5.5)])
-    assert times == FaultTimes(1.0, 2.0, 1.0)
+    times = MeansAroundFaults.of(EDGES_NS, 1, [fault(2.5, 5.5)])
+    assert times == MeansAroundFaults(1.0, 2.0, 1.0)
     assert times is not None
     assert times.in_words() == "1.000 s before, 2.000 s during, 1.000 s after faults"
 
 
 def test_an_iteration_with_a_part_of_a_fault_is_during_it_and_those_between_two_are_neither() -> None:
-    times = FaultTimes.of(EDGES_NS, 0, [fault(1.9, 2.1, "one"), fault(6.5, 6.6, "two")])
+    times = MeansAroundFaults.of(EDGES_NS, 0, [fault(1.9, 2.1, "one"), fault(6.5, 6.6, "two")])
     # Iterations 1 and 2, and 4, have a part of one; iteration 3 is between them.
-    assert times == FaultTimes(1.0, 4 / 3, 1.0)
+    assert times == MeansAroundFaults(1.0, 4 / 3, 1.0)
 
 
 def test_what_is_missing_is_said() -> None:
-    times = FaultTimes.of(EDGES_NS, 1, [fault(0.5, -1)])
+    times = MeansAroundFaults.of(EDGES_NS, 1, [fault(0.5, -1)])
     assert times is not None
     assert (times.before_s, times.after_s) == (None, None)
     assert "no measured iteration before or after" in times.in_words()
-    assert FaultTimes.of(EDGES_NS, 1, [fault(-1, -1)]) is None
-    assert FaultTimes.of(EDGES_NS, 1, []) is None
+    assert MeansAroundFaults.of(EDGES_NS, 1, [fault(-1, -1)]) is None
+    assert MeansAroundFaults.of(EDGES_NS, 1, []) is None
 
 
 def test_a_fault_ends_with_the_run_at_the_latest() -> None:
