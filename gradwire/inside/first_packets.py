@@ -23,6 +23,7 @@ from gradwire.network.fabric import CONTROL_BAND, Fabric, band_of_class, dscp_of
 from gradwire.network.sprayed_ways import chunk_bits, turns_of, way_of_turn
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.topo.network import Network
+from gradwire.topo.switch_sockets import enlarge_switch_sockets, switch_process
 
 SETTLING_S = 0.02
 """Time in which switches learn the last flows: they need less than 2 ms for 5,000."""
@@ -43,6 +44,8 @@ def announce_ways(network: Network, plans: Sequence[Plan]) -> int:
     fabric = network.fabric
     if not fabric.routing.policy.writes_ways:
         return 0
+    if not network.userspace:
+        enlarge_switch_sockets(switch_process())
     turn_of_way = {way_of_turn(fabric, turn): turn for turn in reversed(range(turns_of(fabric)))}
     sent = 0
     for host, flows in flows_by_host(plans).items():

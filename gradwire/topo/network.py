@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -37,7 +36,7 @@ from gradwire.topo.netlink.addresses import NeighbourRequests, configuring, has_
 from gradwire.topo.netlink.delay_lines import holding
 from gradwire.topo.netlink.qdiscs import QdiscEntry, can_be_copied, copying, parts, shown
 from gradwire.topo.nodes import BatchSwitch, FabricTopo, OutsideController, QuietHost, QuietLink, QuietMininet
-from gradwire.topo.switch_sockets import enlarge_switch_sockets
+from gradwire.topo.switch_sockets import enlarge_switch_sockets, switch_process
 from gradwire.topo.tc import Classify, batch_text, port_commands
 from gradwire.topo.wiring import (
     Naming,
@@ -328,8 +327,7 @@ class Network:
         run(asked_of_switches("ovs-vsctl", *arguments[1:]))
         if self.userspace:
             self._open_sending_socket()
-        if self.userspace or self._owns_kernel:
-            enlarge_switch_sockets(_switch_process())
+            enlarge_switch_sockets(switch_process())
         shown = run(asked_of_switches("ovs-vsctl", "--format=json", "--columns=name,ofport,error", "list", "Interface"))
         switch_ports = self._interfaces(self.fabric.switch_names())
         check_interfaces(shown, {interface: port.number for interface, port in switch_ports.items()})
@@ -419,12 +417,3 @@ def _read_ports_here(
     names = {index: name for name in ports if (index := index_of(name)) is not None}
     with Kernel() as kernel:
         return parse(shown(kernel, names), ports)
-
-
-def _switch_process() -> int:
-    """Id of the ovs-vswitchd that `ovs-vsctl` talks to. Raises MachineFault if its file is not there."""
-    file = Path(os.environ.get("OVS_RUNDIR", "/var/run/openvswitch"), "ovs-vswitchd.pid")
-    try:
-        return int(file.read_text())
-    except (OSError, ValueError) as error:
-        raise MachineFault(f"{file} does not say which process Open vSwitch is: {error}") from error

@@ -31,6 +31,15 @@ BUFFER_BYTES = 67_108_864
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+def switch_process() -> int:
+    """Returns the id of the ovs-vswitchd that `ovs-vsctl` talks to. Raises MachineFault if its file is not there."""
+    file = Path(os.environ.get("OVS_RUNDIR", "/var/run/openvswitch"), "ovs-vswitchd.pid")
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError) as error:
+        raise MachineFault(f"{file} does not say which process Open vSwitch is: {error}") from error
+
+
 def enlarge_switch_sockets(pid: int) -> int:
     """Gives all packet and netlink sockets of a process large buffers; returns how many there are. Raises
     MachineFault."""
