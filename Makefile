@@ -51,9 +51,10 @@ demo: setup
 test: setup test-packages
 	$(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-# What `make test` leaves out so that it takes minutes: more networks, strategies, programs and ways to fail (tests/core.py).
+# What `make test` leaves out so that it takes minutes: more networks, strategies, programs and ways to fail (tests/core.py). PART=2/4: the second
+# of four parts.
 test-broad: setup test-packages
-	$(VENV)/bin/python -m pytest -m broad -n auto --dist loadfile --no-loadscope-reorder tests/end_to_end
+	$(VENV)/bin/python -m pytest -m broad $(PART:%=--part %) -n auto --dist loadfile --no-loadscope-reorder tests/end_to_end
 
 # What `make test` skips for an ordinary user, as root: other users, mounts, devices and namespaces of the machine's own kernel. Its cache is a
 # copy, so that none of the user's files becomes root's; not in /tmp, where a test forbids programs.

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests.core import CORE
+from tests.file_parts import files_in_part, part_of
 from tests.shared.examples import DEFAULT, examples
 from tests.unmet import NEEDS, is_met
 
@@ -25,14 +26,23 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return is_left or None
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds `--part K/N`."""
+    parser.addoption("--part", metavar="K/N", type=part_of, help="of the broad tests, the files of part K of N")
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leaves to `make test-broad` what boots machines and is not in CORE, unless it is left to another command."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves to `make test-broad` what boots machines and is not in CORE, unless it is left to another command; and files of other parts."""
     tests = Path(__file__).parent
     for item in items:
         is_end_to_end = item.path.is_relative_to(tests / END_TO_END)
         if is_end_to_end and str(item.path.relative_to(tests)) not in CORE and item.get_closest_marker("long") is None:
             item.add_marker(BROAD)
+    if part := config.getoption("part"):
+        chosen = files_in_part((item.path for item in items if item.get_closest_marker(BROAD)), *part)
+        config.hook.pytest_deselected(items=[item for item in items if item.path not in chosen])
+        items[:] = [item for item in items if item.path in chosen]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
