@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves to `make test-broad` what boots machines and is not in CORE, unless it is left to another command; and files of other parts."""
+    """Leaves to `make test-broad` what boots machines and is not in CORE, unless another command has it; and files of other parts."""
     tests = Path(__file__).parent
     for item in items:
         is_end_to_end = item.path.is_relative_to(tests / END_TO_END)

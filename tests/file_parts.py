@@ -16,7 +16,9 @@ def part_of(text: str) -> tuple[int, int]:
     """
     numbers = re.fullmatch(r"(\d+)/(\d+)", text)
     if numbers is None or not 1 <= int(numbers[1]) <= int(numbers[2]):
-        raise argparse.ArgumentTypeError(f"{text!r} is not K/N, the number of a part and how many there are, such as 2/4")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not K/N, the number of a part and how many there are, such as 2/4"
+        )
     return int(numbers[1]), int(numbers[2])
 
 

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from tests.file_parts import files_in_part, part_of
 
-FILES = st.lists(st.integers(0, 200), max_size=200).map(lambda numbers: [Path(f"tests/test_{number}.py") for number in numbers])
+FILES = st.lists(st.integers(0, 200), max_size=200).map(
+    lambda numbers: [Path(f"tests/test_{number}.py") for number in numbers]
+)
 
 
 @given(files=FILES, count=st.integers(1, 9))
