@@ -42,7 +42,7 @@ NetworkOf = Annotated[
         autocompletion=_scenarios_like,
     ),
 ]
-Settings = Annotated[list[str] | None, typer.Option("--set", help="key=value of the scenario, e.g. fabric.rate=25gbit")]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="key=value of a scenario, e.g. fabric.delay=1ms")]
 Workers = Annotated[int | None, typer.Option(min=1, help="number of hosts on one switch, without a scenario")]
 Rate = Annotated[str | None, typer.Option(help="line rate of a host, e.g. 10gbit")]
 LeafSpine = Annotated[bool, typer.Option("--leaf-spine", help="two leaves and two spines instead of one switch")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gradwire.datatypes.host_settings import RdmaDevice
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
@@ -16,6 +17,9 @@ from gradwire.scenario.scenario_files import read_scenario
 from gradwire.workloads.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
 from gradwire.workloads.stand_in import capacity_warning
 from gradwire.workloads.units import DURATION, SIZE, rate_bps, rate_text
+
+if TYPE_CHECKING:
+    from gradwire.scenario.program_scenarios import AnyScenario
 
 WALL_LIMIT_S = 1800.0
 LEAST_MEMORY_MB = 512
@@ -55,11 +59,10 @@ def bench_of(size: NetworkOptions) -> SizedNetwork:
     """The network that the command line asks for. Raises InputFault, with the right form."""
     if size.scenario is not None:
         return _of_scenario(size, size.scenario)
-    if size.settings:
-        raise InputFault("--set: belongs to a scenario; give one, or --workers and --rate alone")
     if size.workers is None or size.rate is None:
         raise InputFault("which network? Give a scenario, or --workers and --rate, such as --workers 8 --rate 100gbit")
-    return _of_flags(size, size.workers, size.rate)
+    described = _of_flags(size, size.workers, size.rate)
+    return _with_settings(described, size.rate, size.settings) if size.settings else described
 
 
 def _of_scenario(size: NetworkOptions, path: Path) -> SizedNetwork:
@@ -70,18 +73,36 @@ def _of_scenario(size: NetworkOptions, path: Path) -> SizedNetwork:
             f"{path}: the scenario says how large the network is; change it with --set cluster.workers=8 or --set "
             "fabric.rate=10gbit"
         )
-    scenario = read_scenario(path, size.settings)
+    return _of_points(read_scenario(path, size.settings), str(path))
+
+
+def _with_settings(described: SizedNetwork, rate: str, settings: tuple[str, ...]) -> SizedNetwork:
+    """The network of --workers and --rate, with keys of a scenario that has nothing else in it."""
+    fabric = described.fabric
+    shape: dict[str, object] = {"topology": str(fabric.topology), "rate": rate, "rdma": str(fabric.rdma)}
+    if fabric.topology == Topology.LEAF_SPINE:
+        shape |= {"leaves": fabric.leaves, "spines": fabric.spines, "oversubscription": fabric.oversubscription}
+    document = {
+        "title": described.name,
+        "cluster": {"workers": fabric.hosts},
+        "fabric": shape,
+        "program": {"given": {"command": "true"}},
+    }
+    return _of_points(read_scenario(document, settings), "--set", described.name)
+
+
+def _of_points(scenario: AnyScenario, source: str, name: str | None = None) -> SizedNetwork:
     points: Sequence[ScenarioPoint] = scenario.points
-    fabric = _only({point.network for point in points}, path, len(points))
+    fabric = _only({point.network for point in points}, source, len(points))
     memory_mb = max(point.memory_mb for point in points)
-    return SizedNetwork(fabric, scenario.name, memory_mb, max(point.time_limit_s for point in points))
+    return SizedNetwork(fabric, name or scenario.name, memory_mb, max(point.time_limit_s for point in points))
 
 
-def _only(fabrics: set[Fabric], path: Path, points: int) -> Fabric:
+def _only(fabrics: set[Fabric], source: str, points: int) -> Fabric:
     """The network, if all points have the same one. Raises InputFault otherwise."""
     if len(fabrics) > 1:
         raise InputFault(
-            f"{path}: its {points} points have {len(fabrics)} different networks ({_differences(fabrics)}); choose one "
+            f"{source}: its {points} points have {len(fabrics)} different networks ({_differences(fabrics)}); choose one "
             "with --set, such as --set fabric.rate=10gbit"
         )
     return next(iter(fabrics))

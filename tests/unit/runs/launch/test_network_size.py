@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,6 +45,14 @@ def test_a_size_on_the_command_line_is_a_switch_or_two_leaves_and_two_spines() -
     assert (nested.leaves, nested.spines, nested.uplink_rate_bps) == (2, 2, 100e9)
 
 
+@pytest.mark.parametrize("more", [{}, {"leaf_spine": True}, {"oversubscription": 4.0}, {"rdma": "rxe"}], ids=str)
+def test_keys_of_a_scenario_change_the_network_of_a_size_and_nothing_else(more: Mapping[str, Any]) -> None:
+    plain = bench_of(NetworkOptions(workers=8, rate="100gbit", **more))
+    far = bench_of(NetworkOptions(workers=8, rate="100gbit", settings=("fabric.delay=1ms",), **more))
+    assert far.fabric == replace(plain.fabric, delay_s=1e-3)
+    assert (far.name, far.memory_mb, far.wall_limit_s) == (plain.name, plain.memory_mb, plain.wall_limit_s)
+
+
 def test_a_scenario_gives_its_network_and_its_limits(scenario: Path) -> None:
     bench = bench_of(NetworkOptions(scenario))
     assert (bench.fabric.hosts, bench.fabric.rate_bps) == (4, 25e9)
@@ -61,7 +72,8 @@ def test_strategies_make_no_difference_to_the_network(scenario: Path) -> None:
         (NetworkOptions(workers=2, rate="fast"), "--rate fast: must be a rate"),
         (NetworkOptions(workers=2, rate="1bit"), "--rate 1bit: must be"),
         (NetworkOptions(workers=3, rate="10gbit", leaf_spine=True), "must divide the workers"),
-        (NetworkOptions(workers=2, rate="10gbit", settings=("fabric.rate=1gbit",)), "--set: belongs to a scenario"),
+        (NetworkOptions(workers=2, rate="10gbit", settings=("fabric.rat=1gbit",)), "fabric.rat"),
+        (NetworkOptions(workers=2, rate="10gbit", settings=('fabric.delay=["1us","1ms"]',)), "2 different networks"),
         (NetworkOptions(Path("no-such-scenario")), "no such file"),
     ],
 )
