@@ -11,11 +11,10 @@ from reproduction.world.cells import RIGHT_WITHIN, By, Source
 from reproduction.world.scored import Score, ScoredRow, Status, scores
 
 CHART = "error.svg"
-INTRODUCTION = f"""\
-# Held against the real world
-
-Written by `gradwire reproduce world --pages docs`. Others have printed what they measured on real hardware. Here is what
-gradwire predicts for the same set-ups, and how far it is off.
+QUESTION = "# Held against the real world\n\nHow far is gradwire from real hardware?"
+RULES = f"""\
+Others have printed what they measured on real hardware. Here is what gradwire predicts for the same set-ups, and how far it is off
+(written by `gradwire reproduce world --pages docs`).
 
 - **Rule.** In each source, at most one row fixes the compute time, and at most one what a host does: its rate, its time
   for a message or a call, or its pause between calls. These rows are marked as fitted and not counted. All else follows from the
@@ -31,7 +30,12 @@ gradwire predicts for the same set-ups, and how far it is off.
 
 def world_page(rows: Sequence[ScoredRow], sources: Sequence[Source], facts: Sequence[str]) -> str:
     """The page as Markdown, of the sources that have rows."""
-    parts = [INTRODUCTION, "## Score", "\n".join(f"- {escaped(line)}" for line in (*summary(rows, sources), *facts))]
+    parts = [
+        _answer(scores(rows)[-1]),
+        RULES,
+        "## Score",
+        "\n".join(f"- {escaped(line)}" for line in (*summary(rows, sources), *facts)),
+    ]
     parts.append(markdown_table(score_table(scores(rows))))
     parts.append(f"![Predicted over printed values, a panel for each source, logarithmic axes](world/{CHART})")
     for source in sources:
@@ -39,6 +43,16 @@ def world_page(rows: Sequence[ScoredRow], sources: Sequence[Source], facts: Sequ
         if own:
             parts += _source(source, own)
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _answer(every: Score) -> str:
+    """The page's question, and the answer of all sources, where there is one."""
+    if every.median is None or every.worst is None:
+        return QUESTION
+    return (
+        f"{QUESTION} Of {every.predicted} printed measurements that it predicts, {every.right} are within {RIGHT_WITHIN:.0%}; "
+        f"the median error is {every.median:.1%}, the worst {every.worst:.0%}."
+    )
 
 
 def summary(rows: Sequence[ScoredRow], sources: Sequence[Source]) -> list[str]:
