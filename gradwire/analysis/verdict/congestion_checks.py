@@ -15,6 +15,7 @@ from gradwire.datatypes.network_counts import BandCount
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import PointRecord
 from gradwire.network.fabric import Fabric
+from gradwire.network.links import Port
 from gradwire.network.routes import most_trunks_on_way
 from gradwire.network.wire.flows import connections_of
 
@@ -76,7 +77,7 @@ def congestion_checks(plan: Plan, fabric: Fabric, record: PointRecord, congestio
 def _queues(fabric: Fabric, record: PointRecord) -> Check:
     """Every queue of a switch's port has the buffer and the threshold asked for,
     and no host's queue has any, as the kernel tells it."""
-    hosts = {f"{host}-eth0" for host in fabric.host_names()}
+    hosts = {Port(host, 0).interface for host in fabric.host_names()}
     at_switches = Counter(_bounds(band) for band in record.counts.bands if band.port not in hosts)
     at_hosts = Counter(_bounds(band) for band in record.counts.bands if band.port in hosts)
     if fabric.link_settings or not fabric.is_tiered:
