@@ -16,7 +16,7 @@ from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import PointRecord
 from gradwire.network.fabric import Fabric
 from gradwire.network.links import Port
-from gradwire.network.routes import most_trunks_on_way
+from gradwire.network.routes import most_trunks_on_way, ports_in_words
 from gradwire.network.wire.flows import connections_of
 
 RATE_TOLERANCE = 0.015
@@ -110,7 +110,12 @@ def _different_queues(fabric: Fabric, record: PointRecord, hosts: Collection[str
             band.port in asked or any(_bounds(band))
         ):
             wrong.append(band)
-    told = f"; {wrong[0].port} holds {wrong[0].limit_bytes} and marks from {wrong[0].threshold_bytes}" if wrong else ""
+    words = ports_in_words(fabric)
+    told = (
+        f"; {words[wrong[0].port]} holds {wrong[0].limit_bytes} and marks from {wrong[0].threshold_bytes}"
+        if wrong
+        else ""
+    )
     return Check(
         "switch queues",
         f"{len(record.counts.bands) - len(wrong)} of {len(record.counts.bands)} as asked for{told}",
