@@ -178,7 +178,7 @@ python-packages: $(VENV)/installed
 
 # `gradwire` on the PATH is an installed wheel. It puts the kernel that it brought where this clone looks, which takes it if the configs are the same.
 kernel: packages $(VENV)/installed
-	@SECONDS=0; if kernel=$$($(VENV)/bin/gradwire kernel --check); then echo "$$kernel, there already"; else \
+	@SECONDS=0; if kernel=$$($(VENV)/bin/gradwire kernel --check 2>/dev/null); then echo "$$kernel, there already"; else \
 	  { { gradwire kernel --check && $(VENV)/bin/gradwire kernel --check; } 2>/dev/null || \
 	  { $(MAKE) --no-print-directory build-packages && $(VENV)/bin/gradwire kernel; }; } && echo "kernel: $$SECONDS s"; fi
 

@@ -13,9 +13,9 @@ from gradwire.network.routes import line_ends, line_interfaces, line_titles
 
 OFTEN_FULL = 0.5
 """A line that is used for this share of a whole run, starts and pauses included, was full for a part of it, unless its traffic came quite
-evenly."""
+evenly. A judgement, as docs/reading-a-run.md says."""
 IDLE_SHARE = 0.5
-"""A line beside it that carried less than this share of what it did had room for a part of that."""
+"""A line beside it that carried less than this share of what it did had room for a part of that. A judgement too."""
 
 MOST_USES = 6
 """Lines of a network that reports show."""

@@ -3,7 +3,7 @@ report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ from gradwire.analysis.pause_report import pause_lines
 from gradwire.datatypes.network_counts import BandCount
 from gradwire.datatypes.records import PointRecord, QueueLengths
 from gradwire.network.fabric import Fabric
+from gradwire.network.routes import ports_in_words
 
 MOST_PORTS = 3
 """Number of ports that are named, those with most first."""
@@ -58,18 +59,18 @@ def _inside(times_s: Float64, spans_s: Float64) -> np.typing.NDArray[np.bool_]:
 def congestion_lines(fabric: Fabric, record: PointRecord, queues: QueueLengths | None = None) -> Iterator[str]:
     """Drops and marks by port, keys that had no effect, windows, and queues
     where they were read. Nothing for a lossless network."""
-    bands = record.counts.bands
+    bands, words = record.counts.bands, ports_in_words(fabric)
     if fabric.buffer_bytes:
         dropped = _by_port(bands, [band.drops for band in bands])
         yield (
-            f"dropped, of buffers of {fabric.buffer_bytes:,} bytes: {_list_ports(dropped)}"
+            f"dropped, of buffers of {fabric.buffer_bytes:,} bytes: {_list_ports(dropped, words)}"
             if dropped
             else f"no buffer of {fabric.buffer_bytes:,} bytes was ever full: fabric.buffer had no effect"
         )
     if fabric.ecn_bytes:
         marked = _by_port(bands, [band.marks for band in bands])
         yield (
-            f"marked, behind more than {fabric.ecn_bytes:,} bytes: {_list_ports(marked)}"
+            f"marked, behind more than {fabric.ecn_bytes:,} bytes: {_list_ports(marked, words)}"
             if marked
             else f"no packet that can be marked found more than {fabric.ecn_bytes:,} bytes waiting: fabric.ecn had no "
             "effect"
@@ -77,7 +78,7 @@ def congestion_lines(fabric: Fabric, record: PointRecord, queues: QueueLengths |
     yield from pause_lines(fabric, record.pauses)
     yield from _windows(record)
     if queues is not None:
-        yield from _queues(queues)
+        yield from _queues(queues, words)
 
 
 def _by_port(bands: Sequence[BandCount], counts: Sequence[int]) -> dict[str, tuple[int, int]]:
@@ -90,8 +91,9 @@ def _by_port(bands: Sequence[BandCount], counts: Sequence[int]) -> dict[str, tup
     return dict(sorted(chosen.items(), key=lambda entry: -entry[1][0]))
 
 
-def _list_ports(ports: dict[str, tuple[int, int]]) -> str:
-    named = [f"{count:,} at {port}, which sent {sent:,}" for port, (count, sent) in list(ports.items())[:MOST_PORTS]]
+def _list_ports(ports: dict[str, tuple[int, int]], words: Mapping[str, str]) -> str:
+    chosen = list(ports.items())[:MOST_PORTS]
+    named = [f"{count:,} at {words[port]}, which sent {sent:,}" for port, (count, sent) in chosen]
     others = len(ports) - len(named)
     return "; ".join(named) + (f"; and at {others} more ports" if others else "")
 
@@ -112,10 +114,10 @@ def _windows(record: PointRecord) -> Iterator[str]:
     )
 
 
-def _queues(queues: QueueLengths) -> Iterator[str]:
+def _queues(queues: QueueLengths, words: Mapping[str, str]) -> Iterator[str]:
     for use in queue_uses(queues)[:MOST_PORTS]:
         if use.most_bytes:
             yield (
-                f"queue of {use.port} over the whole replay: {use.mean_bytes:,.0f} bytes on average, up to "
+                f"queue of {words[use.port]} over the whole replay: {use.mean_bytes:,.0f} bytes on average, up to "
                 f"{use.p99_bytes:,.0f} for 99 % of the time, {use.most_bytes:,} at most ({use.readings:,} readings)"
             )

@@ -13,7 +13,7 @@ from gradwire.datatypes.pauses import MOST_EVENTS, PauseCount, PauseEvents, Paus
 from gradwire.datatypes.plan import Plan
 from gradwire.network.buffer_cycles import circle_of_ways
 from gradwire.network.fabric import Fabric
-from gradwire.network.routes import SummitOf, line_interfaces, routes_of
+from gradwire.network.routes import SummitOf, line_interfaces, port_lines, ports_in_words, routes_of
 from gradwire.network.switch_hash import FlowPorts
 from gradwire.network.wire.ways import MessageWays
 
@@ -31,13 +31,25 @@ def far_ends_of(fabric: Fabric) -> Mapping[str, str]:
     return {**dict(ends), **{b: a for a, b in ends}}
 
 
+def inputs_in_words(fabric: Fabric) -> dict[str, str]:
+    """The line that ends at each port, by the port's interface, which is named as well: "h2 out (s1-eth2)"."""
+    lines = port_lines(fabric)
+    return {port: f"{lines[far]} ({port})" for port, far in far_ends_of(fabric).items()}
+
+
+def _lines_in_words(fabric: Fabric) -> list[str]:
+    """The ports that send on lines, by the numbers of these."""
+    words = ports_in_words(fabric)
+    return [words[interface] for interface in line_interfaces(fabric)]
+
+
 def buffer_circles(plan: Plan, fabric: Fabric, summit_of: SummitOf | None = None) -> dict[int, tuple[str, ...]]:
     """By traffic class: ports that can be paused each for the next, as the plan's messages go; without classes that
     have no such circle, or are not paused."""
     if fabric.lossless is None:
         return {}
     ops, ways = plan.ops, MessageWays(plan, fabric, summit_of)
-    names, found = line_interfaces(fabric), {}
+    names, found = _lines_in_words(fabric), {}
     remote = np.flatnonzero(plan.is_remote() & (ops.group == 0))
     for traffic_class in fabric.lossless.paused_classes(fabric.classes):
         sends = remote[ops.traffic_class[remote] == traffic_class]
@@ -52,7 +64,7 @@ def circle_between_hosts(fabric: Fabric, summit_of: SummitOf | None = None) -> t
     is_known = not (fabric.routing.policy.writes_ways or fabric.controller)
     if fabric.lossless is None or not is_known or fabric.hosts > MOST_HOSTS:
         return ()
-    routes, names = routes_of(fabric, summit_of), line_interfaces(fabric)
+    routes, names = routes_of(fabric, summit_of), _lines_in_words(fabric)
     ports = ONE_CONNECTION if fabric.routing.policy.hashes_connections else None
     ways = (routes.path(*ends, ports) for ends in permutations(range(fabric.hosts), 2))
     return tuple(names[line] for line in circle_of_ways(ways))
@@ -75,18 +87,22 @@ def pause_lines(fabric: Fabric, state: PauseState | None) -> Iterator[str]:
     if not told:
         inputs = [count for count in state.counts if count.headroom_bytes]
         most = max(inputs, key=lambda count: count.most_bytes, default=None)
-        beside = f"; {most.most_bytes:,} bytes that came by {most.port} waited at most" if most else ""
+        beside = (
+            f"; {most.most_bytes:,} bytes that came by {inputs_in_words(fabric)[most.port]} waited at most"
+            if most
+            else ""
+        )
         yield f"nothing was paused: fabric.lossless had no effect{beside}"
         return
-    far_ends = far_ends_of(fabric)
-    named = [_paused(count, far_ends) for count in told[:MOST_PORTS]]
+    far_ends, lines = far_ends_of(fabric), port_lines(fabric)
+    named = [_paused(count, lines[far_ends[count.port]]) for count in told[:MOST_PORTS]]
     others = f"; and {len(told) - len(named)} more" if len(told) > len(named) else ""
     of_all = f"{sum(count.pauses for count in told):,} times, for {_ms(sum(count.paused_ns for count in told))}"
     yield f"paused {of_all} of all ports together: {'; '.join(named)}{others}"
     most = max(told, key=lambda count: count.most_headroom_bytes / count.headroom_bytes)
     if state.told > MOST_EVENTS:
         yield f"of {state.told:,} pauses and resumes, a trace has the first {MOST_EVENTS:,}"
-    yield f"headroom: {most.most_headroom_bytes:,} of {most.headroom_bytes:,} bytes at most, at {most.port}"
+    yield f"headroom: {most.most_headroom_bytes:,} of {most.headroom_bytes:,} bytes at most, of {inputs_in_words(fabric)[most.port]}"
     if circle := deadlock_in(state, far_ends):
         yield f"at the end, ports of class {circle[0].band - 1} wait in a circle (deadlock): {circle_in_words(circle)}"
 
@@ -96,8 +112,8 @@ def paused_longest(state: PauseState) -> list[PauseCount]:
     return sorted((count for count in state.counts if count.pauses), key=lambda count: -count.paused_ns)
 
 
-def _paused(count: PauseCount, far_ends: Mapping[str, str]) -> str:
-    return f"{far_ends[count.port]} by {count.port}, class {count.band - 1}, {count.pauses:,} times for {_ms(count.paused_ns)}"
+def _paused(count: PauseCount, line: str) -> str:
+    return f"{line} by {count.port}, class {count.band - 1}, {count.pauses:,} times for {_ms(count.paused_ns)}"
 
 
 def _ms(duration_ns: int) -> str:
@@ -109,7 +125,7 @@ def pause_events(
 ) -> Iterator[dict[str, Any]]:
     """A slice for each pause that overlaps a time, cut off there, in the Trace Event Format (analysis/timeline/trace.py):
     asynchronous ones, with a track for each port and class that is paused."""
-    far_ends, begun = far_ends_of(fabric), dict[tuple[int, int], int]()
+    far_ends, lines, begun = far_ends_of(fabric), port_lines(fabric), dict[tuple[int, int], int]()
     columns = (events.time_ns.tolist(), events.port.tolist(), events.band.tolist(), events.pauses.tolist())
     ended = []
     for time_ns, port, band, pauses in zip(*columns, strict=True):
@@ -121,7 +137,7 @@ def pause_events(
     for since_ns, until_ns, port, band in sorted(ended):
         if since_ns < end_ns and until_ns > begin_ns:
             by = events.ports[port]
-            name = f"{far_ends[by]} is paused by {by}, class {band - 1}"
+            name = f"{lines[far_ends[by]]} is paused by {by}, class {band - 1}"
             about = {"cat": "pause", "name": name, "id": f"{by}/{band}", "pid": process, "tid": process}
             for phase, at_ns in (("b", max(since_ns, begin_ns)), ("e", min(until_ns, end_ns))):
                 yield {"ph": phase, **about, "ts": round((at_ns - begin_ns) / 1e3, 3)}

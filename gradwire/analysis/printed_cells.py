@@ -5,7 +5,6 @@ What is brought is what the shipped scenarios show: <paper>.toml in printed_valu
 
 from __future__ import annotations
 
-import difflib
 import functools
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gradwire.analysis.parameters import Where, describe
 from gradwire.faults import InputFault, InternalFault, key_of, reason_of
+from gradwire.nearest_names import question
 
 FOLDER = Path(__file__).with_name("printed_values")
 EFFICIENCY = "scaling_efficiency"
@@ -134,5 +134,5 @@ def _cell(system: str, value: ShippedValue) -> PrintedCell:
 
 
 def _hint(name: str, candidates: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, candidates, 1)
-    return f"; did you mean '{near[0]}'?" if near else f"; there are {', '.join(candidates)}"
+    hint = question(name, candidates) or f"there are {', '.join(candidates)}"
+    return f"; {hint}"

@@ -25,10 +25,12 @@ from gradwire.analysis.report.finding_table import findings_frame
 from gradwire.analysis.report.panels import draw_metric
 from gradwire.analysis.report.utilisation import draw_utilisation
 from gradwire.analysis.run_frames import logged_frame, parts_frame, ports_frame, ranking_frame, segments_frame
+from gradwire.analysis.timeline.critical_path import CriticalPath
 from gradwire.analysis.timeline.tracks import draw_timeline
 from gradwire.api.drawing import drawing_on
 from gradwire.api.grid import grid
 from gradwire.faults import InputFault
+from gradwire.runs.advice import Advice, advice_of
 from gradwire.runs.comparing.whole import ranked_rows
 from gradwire.runs.judged import ITERATION_COLUMNS, JudgedRun, by_job, iteration_rows, verdict_of
 from gradwire.runs.launch.place import writing
@@ -233,7 +235,8 @@ class Run:
         path = path_of(stored, iteration)
         with fitting(stored.folder):
             spent_s = path.duration_ns / 1e9
-            return Why(stored.label, path.iteration, spent_s, path.sentence(), parts_frame(path), segments_frame(path))
+            frames = parts_frame(path), segments_frame(path)
+            return Why(stored.label, path.iteration, spent_s, path.sentence(), *frames, stored, path)
 
     def compare(self) -> pd.DataFrame:
         """The strategies ranked at each setting of everything else: one row per strategy and setting, the fastest of
@@ -380,6 +383,14 @@ class Why:
     parts: pd.DataFrame
     #: The path in order: what, kind, start_s, end_s, duration_s.
     segments: pd.DataFrame
+    _stored: StoredRun
+    _path: CriticalPath
+
+    @cached_property
+    def advice(self) -> Advice:
+        """What would shorten iterations, by estimates, which take up to half a minute when this is first asked for: `best` is the setting
+        that helps most, or None."""
+        return advice_of(self._stored, self._path)
 
     @property
     def _title(self) -> str:

@@ -4,7 +4,6 @@ ran."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from gradwire.analysis.busy_lines import busiest_line, line_in_words
 from gradwire.analysis.congestion_report import congestion_lines
@@ -12,28 +11,19 @@ from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.pause_report import pause_lines, paused_longest
 from gradwire.analysis.port_traffic import ports_traffic
 from gradwire.analysis.report.text_table import Part, TextLine
-from gradwire.analysis.timeline.critical_path import CriticalPath
 from gradwire.analysis.timeline.limits import sharers_table
 from gradwire.analysis.timeline.path_tables import MOST_LINES, contributions_table, parts_table, path_table
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.cli.traffic_tables import BUSIEST_SHOWN, pauses_table, ports_table
-from gradwire.faults import InputFault
 from gradwire.inside.program_protocol import how_it_ended
-from gradwire.network.fabric import Fabric
 from gradwire.programs.execution import ProgramRunSummary
-from gradwire.reading_budget import reading_budget
-from gradwire.runs.advice import advice_lines, advise
+from gradwire.runs.advice import advice_lines, advice_of
 from gradwire.runs.judged import verdict_of
 from gradwire.runs.ran_programs import RanPrograms
-from gradwire.runs.remedies import Held
 from gradwire.runs.stored.explanation import path_of
 from gradwire.runs.stored.run_files import fitting
-from gradwire.runs.stored.run_folder import SCENARIO_FILE, slowest_iteration, stored_plans
+from gradwire.runs.stored.run_folder import SCENARIO_FILE, slowest_iteration
 from gradwire.runs.stored.stored_run import StoredRun
-from gradwire.scenario.loading import Point
-
-ESTIMATED_BYTES = 60_000_000
-"""Size of a file whose reading may take as long as the estimates of a run's point and its changes: half a minute."""
 
 
 def explain(found: StoredRun | RanPrograms, iteration: int | None, *, every: bool) -> Iterator[Part]:
@@ -76,21 +66,7 @@ def _explain_iteration(stored: StoredRun, iteration: int | None, *, every: bool)
     yield from tables
     yield TextLine(sentence, "strong")
     yield from map(TextLine, queues)
-    if stored.point is not None:
-        run = stored.folder.parent.parent
-        yield from _advise(path, measured_s, stored.point, fabric, run)
-
-
-def _advise(path: CriticalPath, measured_s: float, point: Point, fabric: Fabric, run: Path) -> Iterator[TextLine]:
-    """Yields what would shorten the iterations of a point of a run folder, within a budget: the folder may be anybody's."""
-    file = run / SCENARIO_FILE
-    try:
-        with reading_budget(file, ESTIMATED_BYTES):
-            advice = advise(Held.of(path), point, stored_plans(run), fabric, len(path.plan.ops))
-            lines = list(advice_lines(advice, measured_s, str(file)))
-    except InputFault as fault:
-        lines = [TextLine(f"Nothing was estimated: {fault}")]
-    yield from lines
+    yield from advice_lines(advice_of(stored, path), measured_s, str(stored.folder.parent.parent / SCENARIO_FILE))
 
 
 def _explain_traffic(ran: RanPrograms, *, every: bool) -> Iterator[Part]:

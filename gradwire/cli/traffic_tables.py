@@ -9,7 +9,7 @@ from gradwire.analysis.port_traffic import PortTraffic, busiest
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.datatypes.pauses import PauseState
 from gradwire.network.fabric import Fabric
-from gradwire.network.routes import line_interfaces, line_titles
+from gradwire.network.routes import port_lines
 from gradwire.workloads.units import rate_text
 
 BUSIEST_SHOWN = 8
@@ -21,10 +21,10 @@ def ports_table(
 ) -> TextTable:
     """The ports that carried most in so much time, or all, by the lines that they send on."""
     shown = busiest(ports, most or len(ports))
-    titles = dict(zip(line_interfaces(fabric), line_titles(fabric), strict=True))
+    lines = port_lines(fabric)
     rows = tuple(
         (
-            titles.get(port.interface, port.interface),
+            lines[port.interface],
             port.interface,
             rate_text(port.rate_bps),
             f"{port.line_bytes / 1e6:.3f}",
@@ -40,11 +40,11 @@ def ports_table(
 
 
 def pauses_table(fabric: Fabric, state: PauseState) -> TextTable:
-    """Each class of each port that was paused, the longest first."""
-    far_ends = far_ends_of(fabric)
+    """Each class of each line that was paused, with the port that paused it, the longest first."""
+    far_ends, lines = far_ends_of(fabric), port_lines(fabric)
     rows = tuple(
         (
-            far_ends[count.port],
+            lines[far_ends[count.port]],
             count.port,
             str(count.band - 1),
             f"{count.pauses:,}",

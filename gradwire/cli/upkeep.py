@@ -34,10 +34,9 @@ FINDING_MARKS = {"good": "✓", "bad": "✗", "doubtful": "-"}
 
 
 def kernel(*, force: bool, check: bool) -> None:
-    """`gradwire kernel`."""
+    """`gradwire kernel`. Raises MachineFault if there has to be a kernel and is none."""
     if check and not cached_kernel():
-        terminal.console.print("kernel: none yet")
-        raise typer.Exit(1)
+        raise MachineFault(f"kernel: none yet in {cache_folder()}; `gradwire kernel` builds it, in some minutes")
     if force:
         with terminal.screen().building_kernel() as show_step:
             build_kernel(show_step, anew=True)

@@ -12,6 +12,8 @@ from gradwire.gpus.stand_ins import PRELOADED
 MOST_DEVICES = 16
 """Of a host, as sources/settings.h has it."""
 CALLS_VARIABLE = "GRADWIRE_GPU_CALLS"
+SHARED_VARIABLE = "GRADWIRE_GPU_SHARED"
+"""Names the folder of what the processes of one host share, for programs without an emulated host, whose own /dev/shm it is."""
 NS_PER_S = 1e9
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from gradwire.datatypes.plan import Plan
 from gradwire.network.fabric import CONTROL_BAND, Fabric, band_of_class, dscp_of_band, socket_priority
+from gradwire.network.links import Port
 from gradwire.network.sprayed_ways import chunk_bits, turns_of, way_of_turn
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.topo.network import Network
@@ -38,29 +39,26 @@ LONGEST_LIFE = 64
 """IP's time to live, as Linux sends it."""
 
 
-def announce_ways(network: Network, plans: Sequence[Plan]) -> int:
-    """Sends the first packet of each way between two hosts that exchange messages, and waits until switches know it;
-    returns how many were sent. Networks whose connections keep to their ways need none."""
+def announce_ways(network: Network, plans: Sequence[Plan]) -> None:
+    """Sends the first packet of each way between two hosts that exchange messages, and waits until switches know it.
+    Networks whose connections keep to their ways need none."""
     fabric = network.fabric
     if not fabric.routing.policy.writes_ways:
-        return 0
+        return
     if not network.userspace:
         enlarge_switch_sockets(switch_process())
     turn_of_way = {way_of_turn(fabric, turn): turn for turn in reversed(range(turns_of(fabric)))}
-    sent = 0
     for host, flows in flows_by_host(plans).items():
         with (
             network_namespace(namespace_of(network.host_pid(host))),
             socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender,
         ):
-            sender.bind((f"{fabric.endpoint_names()[host]}-eth0", 0))
+            sender.bind((network.interface(Port(fabric.endpoint_names()[host], 0)), 0))
             for (peer, band), turn in product(flows, turn_of_way.values()):
                 sender.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, socket_priority(band))
                 sender.send(frame(fabric, host, peer, band, turn << chunk_bits(fabric)))
-                sent += 1
         time.sleep(HOST_PAUSE_S)
     time.sleep(SETTLING_S)
-    return sent
 
 
 def flows_by_host(plans: Sequence[Plan]) -> dict[int, list[tuple[int, int]]]:

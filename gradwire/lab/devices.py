@@ -8,6 +8,7 @@ from typing import Protocol
 from gradwire.datatypes.records import PlannedFault
 from gradwire.lab.drawing import line_rate_bps, seconds, share
 from gradwire.lab.programs import Process, Result
+from gradwire.network.links import Port
 
 S_NS = 1_000_000_000
 TO_THE_END_NS = -1
@@ -63,7 +64,7 @@ class Host(NetworkDevice):
     @property
     def interface(self) -> str:
         """Name of the host's network interface."""
-        return f"{self.name}-eth0"
+        return Port(self.name, 0).interface
 
     def start(self, command: str | Sequence[str], *, env: Mapping[str, str] | None = None, stdin: str = "") -> Process:
         """Starts a program and returns at once: it runs while something waits, and is ended with the lab.

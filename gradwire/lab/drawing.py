@@ -10,6 +10,7 @@ from typing import NamedTuple
 from gradwire.datatypes.host_settings import HostTcp
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
+from gradwire.network.links import Port
 from gradwire.network.network_graph import GraphLink, NetworkGraph
 from gradwire.network.topology import Topology
 from gradwire.workloads.stand_in import MOST_CAPACITY_BPS
@@ -169,7 +170,7 @@ class Drawing:
         """The interface at one end of the link with this number among those drawn, by its name in the fabric."""
         link = self.links[number]
         if host := self._host_of(link):
-            return f"h{self.hosts.index(host) + 1}-eth0"
+            return Port(f"h{self.hosts.index(host) + 1}", 0).interface
         before = sum(not self._host_of(other) for other in self.links[:number])
         return fabric.trunk_links()[before].a.interface
 

@@ -59,3 +59,15 @@ def line_titles(fabric: Fabric) -> list[str]:
         *(f"{name} to {fabric.title_of(link.b.device)}" for name, link in trunks),
         *(f"{name} to {fabric.title_of(link.a.device)}" for name, link in trunks),
     ]
+
+
+def port_lines(fabric: Fabric) -> dict[str, str]:
+    """The name of the line that each port sends on, by its interface; of an aggregator's link, which is none, the interface itself."""
+    titles = dict(zip(line_interfaces(fabric), line_titles(fabric), strict=True))
+    return {port.interface: titles.get(port.interface, port.interface) for port, _ in fabric.ports()}
+
+
+def ports_in_words(fabric: Fabric) -> dict[str, str]:
+    """The same with the interface behind it, for those who look into captures: "leaf1-spine2 to spine2 (s1-eth6)"."""
+    lines = port_lines(fabric)
+    return {name: line if line == name else f"{line} ({name})" for name, line in lines.items()}

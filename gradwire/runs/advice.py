@@ -5,31 +5,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from shlex import quote
 
 from gradwire.analysis.report.text_table import TextLine
 from gradwire.analysis.report.value_words import seconds
-from gradwire.faults import Fault
+from gradwire.analysis.timeline.critical_path import CriticalPath
+from gradwire.faults import Fault, InputFault
 from gradwire.network.fabric import Fabric
+from gradwire.reading_budget import reading_budget
 from gradwire.runs.estimation import PointEstimate, estimate_points
 from gradwire.runs.remedies import Held, Remedy, remedies
+from gradwire.runs.stored.run_folder import SCENARIO_FILE, stored_plans
+from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.scenario.loading import Point, Scenario, ScenarioOrigin, scenario_of_document
 
 LEAST_GAIN = 0.01
 """What helps by less is not worth a change, and no further than estimates are trusted (docs/estimate.md)."""
 LARGE_OPS = 300_000
 """Of a plan with more ops, an estimate takes many seconds, and only the first change is tried."""
+ESTIMATED_BYTES = 60_000_000
+"""Size of a file whose reading may take as long as the estimates of a run's point and its changes: half a minute."""
 OFF = 0.1
 """Share by which a run may differ from its estimate, before that is said."""
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A change, and what an iteration would take with it, by estimate; of each job, where there are several."""
+    """A change that was estimated."""
 
     remedy: Remedy
+    #: With it, by estimate, what an iteration takes; of each job, where there are several.
     time_s: tuple[float, ...]
+
+    @property
+    def setting(self) -> str:
+        """The change as `--set` takes it: `fabric.routing="spray"`."""
+        return self.remedy.setting
 
 
 @dataclass(frozen=True)
@@ -43,8 +55,8 @@ class Advice:
     tried: tuple[Tried, ...] = ()
     #: Faults that an estimate does not know, by their names.
     faults: tuple[str, ...] = ()
-    #: Why nothing could be estimated, or a change could not; "" if all was.
-    failed: tuple[str, ...] = field(default=())
+    #: Why nothing could be estimated, or a change could not.
+    failed: tuple[str, ...] = ()
 
     def ratio(self, tried: Tried) -> float:
         """Time with a change over that without: of several jobs, the geometric mean."""
@@ -63,6 +75,19 @@ class Advice:
             if helping:
                 return min(helping, key=self.ratio)
         return None
+
+
+def advice_of(stored: StoredRun, path: CriticalPath) -> Advice:
+    """Estimates the point of a run folder, and the changes that may shorten the iteration of this critical path, within a budget: the
+    folder may be anybody's. Empty for a run that is none of a scenario."""
+    if stored.point is None:
+        return Advice()
+    run = stored.folder.parent.parent
+    try:
+        with reading_budget(run / SCENARIO_FILE, ESTIMATED_BYTES):
+            return advise(Held.of(path), stored.point, stored_plans(run), stored.built_fabric(), len(path.plan.ops))
+    except InputFault as fault:
+        return Advice(failed=(str(fault),))
 
 
 def advise(held: Held, point: Point, scenario: Scenario, fabric: Fabric, ops: int = 0) -> Advice:

@@ -16,8 +16,6 @@ MOST_KEPT = 15
 """Runs that are remembered, the last ones: load and code change."""
 FEWEST = 3
 """Runs from which on their median counts."""
-SLOWEST, FASTEST = 10.0, 0.2
-"""A pace beyond these is of something else than a machine."""
 
 
 class _Paces(msgspec.Struct, frozen=True):
@@ -44,8 +42,9 @@ class LastingPace:
         return median(ratios) if len(ratios) >= FEWEST else 1.0
 
     def note(self, expected_s: float, took_s: float) -> None:
-        """Remembers what a run took, unless nothing was expected, or it says nothing of the machine."""
-        if expected_s > 0 and FASTEST <= took_s / expected_s <= SLOWEST:
+        """Remembers what a run took, unless nothing was expected of it. What held up a single run, such as a machine that slept, is no
+        median's."""
+        if expected_s > 0:
             keep(self.path, _Paces((*self._ratios, took_s / expected_s)[-MOST_KEPT:]))
 
     @property

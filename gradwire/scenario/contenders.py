@@ -9,7 +9,6 @@ gradients, copying and software cost nothing unless their costs are set, so that
 from __future__ import annotations
 
 import copy
-import difflib
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from gradwire.faults import InputFault
+from gradwire.nearest_names import question
 from gradwire.scenario.loading import resolve
 from gradwire.scenario.overrides import flattened
 from gradwire.scenario.schema import PointSection
@@ -142,8 +142,7 @@ def check_options(chosen: Sequence[Contender], asked: Mapping[str, list[Any]]) -
         if not values:
             raise InputFault(f"--set {OPTIONS}{option}: the list of values is empty")
         if option not in known:
-            near = difflib.get_close_matches(option, known, 1)
-            hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(sorted(known)) or 'none'}"
+            hint = question(option, sorted(known)) or f"there are {', '.join(sorted(known)) or 'none'}"
             raise InputFault(f"--set {OPTIONS}{option}: no strategy that takes part has this option; {hint}")
 
 

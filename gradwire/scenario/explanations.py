@@ -3,7 +3,6 @@ that would be right."""
 
 from __future__ import annotations
 
-import difflib
 import json
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,14 +11,13 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from gradwire.faults import InputFault, reason_of
+from gradwire.nearest_names import BEGUN, MOST_MEANT, did_you_mean, nearest_names
 from gradwire.scenario.schema import PointTables
 from gradwire.scenario.synonyms import meant_by
 from gradwire.workloads.fields import ValueKind, kind_at
 from gradwire.workloads.strategy import Options, Strategy
 
 OPTIONS_KEY = "strategy.options"
-MOST_HINTS = 3
-"""Largest number of candidates with which a key is suggested."""
 OUT_OF_RANGE = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
 LONGEST_SHOWN = 60
 """Characters of a wrong value that are shown."""
@@ -145,8 +143,6 @@ ALMOST = 0.8
 ALMOST_HERE = 0.75
 """Least similarity of a key that is suggested as the right spelling in the section where it was written: `nmae` has as
 much to `name`, `racks` 0.6 to `rails`."""
-BEGUN = 3
-"""Least number of letters from which the beginning of a key is taken as a hint to it."""
 
 
 def _unknown(key: str, hint: str, allowed: Sequence[str]) -> str:
@@ -165,14 +161,14 @@ def _hint(kind: type[BaseModel], place: Sequence[str]) -> str:
     of_job = above[2:] if above[:1] == ["job"] else above  # a job's tables are those of a point
     if in_section := [key for key in here if ".".join([*of_job, key]) in meant]:
         return _did_you_mean(in_section)
-    if above and (near := difflib.get_close_matches(name, here, n=1, cutoff=ALMOST)):
+    if above and (near := nearest_names(name, here, ALMOST)):
         return _did_you_mean(near)
     if exact := list(dict.fromkeys([*meant, *by_last_part.get(name, [])])):
         return _did_you_mean(exact)
     if begun := [key for key in here if _begins(name, key) or name.startswith(f"{key}_")]:
         return _did_you_mean(begun)
-    elsewhere = difflib.get_close_matches(name, by_last_part, n=1, cutoff=ALMOST)
-    near = difflib.get_close_matches(name, here, n=1, cutoff=ALMOST_HERE)
+    elsewhere = nearest_names(name, by_last_part, ALMOST)
+    near = nearest_names(name, here, ALMOST_HERE)
     return _did_you_mean(near or [key for alike in elsewhere for key in by_last_part[alike]])
 
 
@@ -182,14 +178,13 @@ def _begins(name: str, key: str) -> bool:
 
 def close(name: str, allowed: Sequence[str]) -> str:
     """Asks whether the nearest of the allowed names is meant, if one is near, with a space behind the question."""
-    return _did_you_mean(difflib.get_close_matches(name, allowed, n=1))
+    return _did_you_mean(nearest_names(name, allowed))
 
 
 def _did_you_mean(keys: Sequence[str]) -> str:
-    if not keys or len(keys) > MOST_HINTS:
+    if not keys or len(keys) > MOST_MEANT:
         return ""
-    suggestions = " or ".join(f"'{key}'" for key in keys)
-    return f"did you mean {suggestions}? "
+    return f"{did_you_mean(keys)} "
 
 
 def _known_at(kind: type[BaseModel], place: Sequence[str]) -> list[str]:

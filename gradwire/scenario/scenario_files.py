@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradwire import PACKAGE
 from gradwire.faults import InputFault
+from gradwire.nearest_names import question
 from gradwire.reading_budget import reading_budget
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ def scenario_path(path: Path) -> Path:
     if path.exists():
         return path
     if path.name != str(path) or not built_in.exists():
-        near = difflib.get_close_matches(path.stem, scenario_names(), 1)
-        hint = f"; did you mean '{near[0]}'?" if near else "."
+        meant = question(path.stem, scenario_names())
+        hint = f"; {meant}" if meant else "."
         raise InputFault(
             f"{path}: no such file, and no such scenario{hint} `gradwire scenarios` lists those that gradwire brings"
         )

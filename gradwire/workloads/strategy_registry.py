@@ -13,7 +13,6 @@ Looking one up runs the file's code, if `gradwire.named_code` permits that.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import importlib
 import pkgutil
@@ -26,6 +25,7 @@ from typing import Any
 
 from gradwire.faults import Fault, InputFault, InternalFault
 from gradwire.named_code import code_in, running
+from gradwire.nearest_names import did_you_mean, nearest_names
 from gradwire.reading_budget import not_reading
 from gradwire.workloads import strategies
 from gradwire.workloads.installed_packages import STRATEGIES
@@ -201,8 +201,8 @@ def strategy(name: str, files: Mapping[str, str] | None = None) -> Strategy:
     if name in STRATEGIES.entries():
         return _of_package(name)
     known = sorted([*strategy_names(), REPLAY.name])
-    near = strategies_meant_by(name) or difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
+    near = strategies_meant_by(name) or nearest_names(name, known)
+    hint = f"; {did_you_mean(near)}" if near else "."
     raise InputFault(f"strategy '{name}' is unknown{hint} Known: {', '.join(known)}")
 
 

@@ -3,7 +3,6 @@ table."""
 
 from __future__ import annotations
 
-import difflib
 import importlib.metadata
 import json
 import platform
@@ -20,6 +19,7 @@ from gradwire.cli import terminal
 from gradwire.console.live_progress import LiveProgress
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
+from gradwire.nearest_names import question
 from gradwire.runs.compiling.many_points import cores
 from gradwire.runs.executing.executor import Executor
 from gradwire.runs.executing.executor_choice import LOCAL, Where
@@ -61,8 +61,8 @@ def chosen_sources(names: Sequence[str]) -> list[Source]:
     """The sources that names mean, each once. Raises InputFault for an unknown name."""
     for name in names:
         if name not in names_of_world():
-            near = difflib.get_close_matches(name, names_of_world(), 1)
-            hint = f"; did you mean {near[0]}?" if near else "."
+            meant = question(name, names_of_world())
+            hint = f"; {meant}" if meant else "."
             raise InputFault(f"{name}: no such source{hint} `gradwire reproduce --list world` lists all")
     return [source for source in SOURCES if {WORLD, f"{WORLD}-{source.name}"} & set(names)]
 

@@ -18,7 +18,8 @@ Float64 = npt.NDArray[np.float64]
 BIN_S = 0.01
 """P3 measures with bwm-ng "at a 10 millisecond granularity" (section 5)."""
 IDLE_SHARE = 0.01
-"""A bin with less than this share of its line rate is idle: ACKs alone take as much."""
+"""A bin with less than this share of its line rate is idle, a judgement: the ACKs of a line that is full in the other
+direction take 0.14 % at MTU 1500 with bursts of 64 KiB, 2.9 % where hosts send single frames (`Fabric.ack_share`)."""
 
 
 @dataclass(frozen=True)

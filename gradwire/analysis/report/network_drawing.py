@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import pairwise
 from math import prod
 
 import matplotlib as mpl
@@ -47,6 +48,8 @@ THIN = 0.35
 """Width of a link that is slower than others of its tier, in points."""
 HALF_BOX = 0.22
 """Half the height of a box."""
+WIDE_HALF_BOX = 0.48
+"""Half the width of a box, without its border, in which a switch's two names have letters as large as those of hosts."""
 
 
 def graph_drawing(fabric: Fabric, graph: NetworkGraph, title: Sequence[str]) -> Figure:
@@ -178,7 +181,8 @@ def rate_lines(fabric: Fabric) -> list[str]:
     """Lines of text that describe the network, one of them for each tier's links."""
     machines, nics = fabric.hosts // fabric.nics_per_host, fabric.nics_per_host
     nics_in_words = f" with {nics} NICs each" if nics > 1 else ""
-    lines = [f"{machines} {'host' if machines == 1 else 'hosts'}{nics_in_words}; links of {_gbit(fabric.rate_bps)}"]
+    word = f"{'machine' if nics > 1 else 'host'}{'' if machines == 1 else 's'}"  # each NIC is a host of the network
+    lines = [f"{machines} {word}{nics_in_words}; links of {_gbit(fabric.rate_bps)}"]
     if fabric.graph:
         rates = {link.rate_bps for link in fabric.trunk_links()}
         spread = f"{min(rates) / 1e9:g} to " if len(rates) > 1 else ""
@@ -239,6 +243,7 @@ class _Placement:
         self._fabric, self._tree = fabric, fabric.tree
         self._railed = fabric.rails and fabric.nics_per_host > 1
         self._leaves_each = fabric.nics_per_host if self._railed else 1
+        self._machines = "machines" if fabric.nics_per_host > 1 else "hosts"
         machines = fabric.hosts_per_leaf * self._leaves_each // fabric.nics_per_host
         self._counts = (self._tree.pods, self._tree.leaves // self._leaves_each, machines, fabric.nics_per_host)
         self._most = _fitting(self._counts)
@@ -247,7 +252,7 @@ class _Placement:
 
     def layout(self) -> _Layout:
         """Places everything."""
-        pods, words = [], ("pods", "leaves" if self._leaves_each == 1 else "blocks", "hosts", "NICs")
+        pods, words = [], ("pods", "leaves" if self._leaves_each == 1 else "blocks", self._machines, "NICs")
         for pod in self._shown(0, words):
             pods.append(pod)
             begin = self._x
@@ -279,7 +284,7 @@ class _Placement:
                 self._layout.host_x[first + nic] = self._x
                 self._x += 1
             if fabric.nics_per_host > 1 and self._tree.pods == 1:
-                name = f"host {first // fabric.nics_per_host + 1}"
+                name = f"machine {first // fabric.nics_per_host + 1}"
                 self._layout.brackets.append((left - 0.3, self._x - 0.7, name))
             self._x += GAPS[1]
         self._x -= GAPS[1]
@@ -379,16 +384,19 @@ def _draw_nodes(axes: Axes, fabric: Fabric, layout: _Layout) -> None:
     """Each with its name in scenarios, and below it that in captures and checks, where they differ."""
     for host, x in layout.host_x.items():
         _box(axes, x, HEIGHTS["host"], fabric.host_names()[host], _rail_color(fabric, host) or FAINT)
-    names = fabric.switch_names()
+    names, has_room = fabric.switch_names(), {tier: _has_room(fabric, layout, tier) for tier in TIER_COLORS}
     for switch, x in layout.switch_x.items():
         rail = fabric.hosts_of_leaves[switch][0] if switch < fabric.tree.leaf_count else None
-        color = (None if rail is None else _rail_color(fabric, rail)) or TIER_COLORS[_tier_of(fabric, switch)]
+        # Beside rails, a tier's colour would be that of a rail.
+        tier_color = FAINT if fabric.rails else TIER_COLORS[_tier_of(fabric, switch)]
+        color = (None if rail is None else _rail_color(fabric, rail)) or tier_color
         _box(
             axes,
             x,
             _height(fabric, switch),
             "\n".join(dict.fromkeys((fabric.title_of(names[switch]), names[switch]))),
             color,
+            is_wide=has_room[_tier_of(fabric, switch)],
         )
     words = {
         "host": "hosts" if fabric.nics_per_host == 1 else "NICs",
@@ -402,10 +410,17 @@ def _draw_nodes(axes: Axes, fabric: Fabric, layout: _Layout) -> None:
         axes.text(-1.1, HEIGHTS[tier], words[tier], ha="right", va="center", fontsize=8, color=INK)
 
 
-def _box(axes: Axes, x: float, y: float, name: str, color: str) -> None:
+def _has_room(fabric: Fabric, layout: _Layout, tier: str) -> bool:
+    """Returns whether the drawn switches of a tier are far enough apart for wide boxes."""
+    at = sorted(x for switch, x in layout.switch_x.items() if _tier_of(fabric, switch) == tier)
+    return all(right - left > 2 * WIDE_HALF_BOX + 0.2 for left, right in pairwise(at))
+
+
+def _box(axes: Axes, x: float, y: float, name: str, color: str, *, is_wide: bool = False) -> None:
+    half = WIDE_HALF_BOX if is_wide else 0.32
     shape = FancyBboxPatch(
-        (x - 0.32, y - 0.17),
-        0.64,
+        (x - half, y - 0.17),
+        2 * half,
         0.34,
         boxstyle="round,pad=0.05",
         facecolor=PAPER,
@@ -414,5 +429,5 @@ def _box(axes: Axes, x: float, y: float, name: str, color: str) -> None:
         zorder=2,
     )
     axes.add_patch(shape)
-    letters_pt = 6.5 if "\n" not in name else 5.2
+    letters_pt = 6.5 if is_wide or "\n" not in name else 5.2
     axes.text(x, y, name, ha="center", va="center", fontsize=letters_pt, linespacing=0.95, color=INK, zorder=3)

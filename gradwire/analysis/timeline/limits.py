@@ -16,7 +16,7 @@ from gradwire.network.fabric import Fabric
 
 FULL = 0.85
 """A line that is used for this share of a time, or more, is what limits whoever waits for it: TCP and the gaps between messages leave the
-rest."""
+rest. A judgement, as docs/reading-a-run.md says."""
 MOST_PIECES = 300
 """Pieces of a path that are looked at, the longest ones: of a thousand, the others are a few per cent of the time."""
 NAMED_SHARERS = 3

@@ -26,6 +26,7 @@ from gradwire.network.fabric import (
     Fabric,
     band_of_class,
 )
+from gradwire.network.links import Port
 
 PORT_SLACK_BYTES = 200
 """Allowance per message for its partly filled last segment and its framing, as a port counts them."""
@@ -102,7 +103,7 @@ def port_bytes_check(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     tenants_bytes = sum(tenant.sent_bytes for tenant in tenants)
     payload = int(moved.size_bytes[first].sum()) * record.iterations + tenants_bytes
     messages = int(first.sum()) * record.iterations
-    ports = {f"{host}-eth0" for host in fabric.host_names()}
+    ports = {Port(host, 0).interface for host in fabric.host_names()}
     counted = sum(band.bytes_sent for band in record.counts.bands if band.port in ports)
     frames = float(_frame_bytes(plan, fabric, moved)[first].sum()) * record.iterations
     frames += tenants_bytes * tcp_frame_share(fabric)

@@ -15,7 +15,8 @@ from gradwire.datatypes.network_counts import BandCount
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import PointRecord
 from gradwire.network.fabric import Fabric
-from gradwire.network.routes import most_trunks_on_way
+from gradwire.network.links import Port
+from gradwire.network.routes import most_trunks_on_way, ports_in_words
 from gradwire.network.wire.flows import connections_of
 
 RATE_TOLERANCE = 0.015
@@ -76,7 +77,7 @@ def congestion_checks(plan: Plan, fabric: Fabric, record: PointRecord, congestio
 def _queues(fabric: Fabric, record: PointRecord) -> Check:
     """Every queue of a switch's port has the buffer and the threshold asked for,
     and no host's queue has any, as the kernel tells it."""
-    hosts = {f"{host}-eth0" for host in fabric.host_names()}
+    hosts = {Port(host, 0).interface for host in fabric.host_names()}
     at_switches = Counter(_bounds(band) for band in record.counts.bands if band.port not in hosts)
     at_hosts = Counter(_bounds(band) for band in record.counts.bands if band.port in hosts)
     if fabric.link_settings or not fabric.is_tiered:
@@ -109,7 +110,12 @@ def _different_queues(fabric: Fabric, record: PointRecord, hosts: Collection[str
             band.port in asked or any(_bounds(band))
         ):
             wrong.append(band)
-    told = f"; {wrong[0].port} holds {wrong[0].limit_bytes} and marks from {wrong[0].threshold_bytes}" if wrong else ""
+    words = ports_in_words(fabric)
+    told = (
+        f"; {words[wrong[0].port]} holds {wrong[0].limit_bytes} and marks from {wrong[0].threshold_bytes}"
+        if wrong
+        else ""
+    )
     return Check(
         "switch queues",
         f"{len(record.counts.bands) - len(wrong)} of {len(record.counts.bands)} as asked for{told}",

@@ -6,11 +6,12 @@ They stand in for a list of what programs might do to their hosts' queues. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from gradwire.analysis.verdict.checks import Check
 from gradwire.datatypes.network_counts import LineCount
 from gradwire.network.fabric import Fabric
+from gradwire.network.routes import ports_in_words
 
 RATE_MEANING = (
     "More was given to a line than it carries, so times are those of another network. On a host, a program changed what "
@@ -29,12 +30,12 @@ def law_checks(fabric: Fabric, lines: Sequence[LineCount]) -> Iterator[Check]:
     wanted, found = {port.interface for port, _ in fabric.ports()}, {line.port for line in lines if line.is_there}
     yield Check("lines", f"{len(wanted & found)} of {len(wanted)}", "all", wanted <= found, LINES_MEANING)
     if shaped := [line for line in lines if line.limit_ns]:
-        yield _rate_check(shaped)
+        yield _rate_check(shaped, ports_in_words(fabric))
 
 
-def _rate_check(lines: Sequence[LineCount]) -> Check:
+def _rate_check(lines: Sequence[LineCount], words: Mapping[str, str]) -> Check:
     worst = max(lines, key=lambda line: (line.beyond_bytes > 0, line.ahead_ns / line.limit_ns))
-    said = f"{worst.port} at most {worst.ahead_ns / 1e3:,.1f} us ahead"
+    said = f"{words[worst.port]} at most {worst.ahead_ns / 1e3:,.1f} us ahead"
     if worst.beyond_bytes:
         said += (
             f", too far from {worst.beyond_first_ns / 1e9:.6f} to {worst.beyond_last_ns / 1e9:.6f} s, "

@@ -21,7 +21,7 @@ from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.datatypes.records import LOSING, FaultRecord, Int64, OpLog, PointRecord
 from gradwire.datatypes.wire.framing import Framing
 from gradwire.network.fabric import Fabric
-from gradwire.network.routes import line_interfaces, lines_of
+from gradwire.network.routes import line_interfaces, lines_of, ports_in_words
 from gradwire.network.tiers import Tier
 from gradwire.network.wire.ways import MessageWays
 
@@ -280,6 +280,7 @@ def _trunks(plan: Plan, fabric: Fabric, moved: _Moved, exact_timers: bool) -> It
     """The lines between switches of a graph, or that switches hash to, with the messages to one rank on their ways."""
     single = np.flatnonzero(plan.ops.group[moved.op] == 0)
     ways, links, interfaces = MessageWays(plan, fabric), lines_of(fabric), line_interfaces(fabric)
+    words = ports_in_words(fabric)
     if fabric.routing.policy.hashes_connections:
         sends, pair_of = np.unique(moved.op[single], return_inverse=True)
     else:
@@ -296,7 +297,7 @@ def _trunks(plan: Plan, fabric: Fabric, moved: _Moved, exact_timers: bool) -> It
         rate_bps = links[line].rate_bps
         ahead = _ahead_bytes(fabric, rate_bps, exact_timers=exact_timers)
         rows = single[np.isin(pair_of.reshape(-1), found)]
-        yield _Line(f"out of {interfaces[line]}", _fastest_bps(fabric, rate_bps), ahead, moved.rows(rows))
+        yield _Line(words[interfaces[line]], _fastest_bps(fabric, rate_bps), ahead, moved.rows(rows))
 
 
 def _uplinks(fabric: Fabric, tier: Tier, moved: _Moved, exact_timers: bool) -> Iterator[_Line]:

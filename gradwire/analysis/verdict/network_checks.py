@@ -21,6 +21,7 @@ from gradwire.datatypes.network_counts import NetworkCounts
 from gradwire.datatypes.pauses import PauseState
 from gradwire.datatypes.records import FaultRecord, PlannedFault
 from gradwire.network.fabric import CONTROL_BAND, Fabric
+from gradwire.network.links import Port
 
 DROPS, RETRANSMITS, TABLE_MISSES = "drops", "TCP retransmits", "table misses"
 OVERTAKEN_AGAIN = 0.05
@@ -127,7 +128,7 @@ def _drops(state: NetworkState) -> Check:
         return Check(DROPS, f"{unseen} before the kernel took them in", "0", False, INPUT_MEANING)
     fabric, drops = state.fabric, state.drops
     if fabric.drops:
-        hosts = {f"{name}-eth0" for name in fabric.host_names()}
+        hosts = {Port(name, 0).interface for name in fabric.host_names()}
         of_hosts = [port for port in state.ports if port.interface in hosts]
         at_hosts, most = sum(port.drops for port in of_hosts), _most_lost(of_hosts, fabric)
         buffers = " or ".join(map(str, sorted({link.buffer_bytes for link in fabric.links()} - {0})))
@@ -199,7 +200,7 @@ def passed_on_check(state: NetworkState) -> Iterator[Check]:
     if not lines or fabric.controller:
         return
     hosts = {*fabric.endpoint_names()}
-    ports_of_hosts = {f"{name}-eth0" for name in hosts}
+    ports_of_hosts = {Port(name, 0).interface for name in hosts}
     dropped = sum(port.drops for port in ports_traffic(fabric, state.counts) if port.interface not in ports_of_hosts)
     lost_packets = dropped + state.counts.table_miss_packets + state.counts.dropped_reports
     most = sum(line.lost for line in lines) + lost_packets * math.ceil(fabric.gso_bytes / fabric.mss_bytes())

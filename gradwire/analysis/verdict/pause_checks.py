@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradwire.analysis.pause_report import far_ends_of
+from gradwire.analysis.pause_report import far_ends_of, inputs_in_words
 from gradwire.analysis.verdict.checks import Check
 from gradwire.datatypes.pauses import PauseState
 from gradwire.network.fabric import Fabric, band_of_class
@@ -41,7 +41,7 @@ def pause_checks(fabric: Fabric, state: PauseState | None) -> Iterator[Check]:
     dropped = sum(count.dropped for count in counts)
     yield Check(
         "headroom",
-        f"{dropped} dropped; {most.most_headroom_bytes:,} bytes at most, at {most.port}",
+        f"{dropped} dropped; {most.most_headroom_bytes:,} bytes at most, of {inputs_in_words(fabric)[most.port]}",
         f"0 dropped, of {most.headroom_bytes:,} bytes",
         not dropped and most.most_headroom_bytes <= most.headroom_bytes,
         HEADROOM_MEANING,

@@ -17,6 +17,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -33,15 +34,19 @@ struct shared_count {
 
 static struct shared_count alone, *count = &alone;
 
-/* A folder /dev/shm of its own is what each host has. Without it, processes of a host do not see each other, and wait for the guard. */
+/*
+ * A folder /dev/shm of its own is what each host has, and it ends with the host. Stand-ins without a host are given another folder, which
+ * is removed after them. Without either, processes of a host do not see each other, and wait for the guard.
+ */
 __attribute__((constructor)) static void share_count(void)
 {
-	char path[64];
+	const char *folder = getenv("GRADWIRE_GPU_SHARED");
+	char path[PATH_MAX];
 	struct stat status;
 	void *mapped;
 	int file;
 
-	snprintf(path, sizeof(path), "/dev/shm/gradwire-gpus-%u", (unsigned)getuid());
+	snprintf(path, sizeof(path), "%s/gradwire-gpus-%u", folder && *folder ? folder : "/dev/shm", (unsigned)getuid());
 	file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (file < 0)
 		return;

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
-from gradwire.network.links import link_names
+from gradwire.network.links import Port, link_names
 from gradwire.scenario.sections.fault import FaultSection, name_defects
 
 Workers = Mapping[str, int]
@@ -88,7 +88,7 @@ def port_of(fabric: Fabric, link: str) -> str:
 
     Raises InputFault if there is none.
     """
-    names = {name: f"{name}-eth0" for name in fabric.endpoint_names()}
+    names = {name: Port(name, 0).interface for name in fabric.endpoint_names()}
     wanted = names.get(link, link)
     if any(port.interface == wanted for port, _ in fabric.ports()):
         return wanted

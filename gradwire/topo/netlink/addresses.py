@@ -11,6 +11,7 @@ from gradwire.netlink_messages import NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, N
 from gradwire.network.fabric import Fabric
 from gradwire.network.ipv6 import LEAST_MTU_BYTES, PREFIX, host_ip6
 from gradwire.network.ipv6 import PREFIX_BITS as PREFIX6_BITS
+from gradwire.network.links import Port
 
 RTM_NEWLINK, RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWNEIGH = 16, 20, 24, 28
 IFF_UP = 1
@@ -81,7 +82,7 @@ def host6_requests(
     flags = IFA_F_NODAD | IFA_F_NOPREFIXROUTE
     address = ADDRESS.pack(socket.AF_INET6, PREFIX6_BITS, 0, 0, index)
     address += attribute(IFA_LOCAL, ip) + attribute(IFA_ADDRESS, ip) + attribute(IFA_FLAGS, struct.pack("=I", flags))
-    name = f"{fabric.endpoint_names()[host]}-eth0"
+    name = Port(fabric.endpoint_names()[host], 0).interface
     metrics, words = _metrics(fabric, first_window)
     # Routes of IPv6 have no scope.
     route = ROUTE.pack(socket.AF_INET6, PREFIX6_BITS, 0, 0, RT_TABLE_MAIN, RTPROT_KERNEL, 0, RTN_UNICAST, 0)
@@ -118,7 +119,7 @@ def host_requests(
     address = (
         ADDRESS.pack(socket.AF_INET, PREFIX_BITS, 0, 0, index) + attribute(IFA_LOCAL, ip) + attribute(IFA_ADDRESS, ip)
     )
-    name = f"{fabric.endpoint_names()[host]}-eth0"
+    name = Port(fabric.endpoint_names()[host], 0).interface
     words = f"ip addr add {fabric.host_ip(host)}/{PREFIX_BITS} dev {name}"
     return [
         raised("lo", LOOPBACK_INDEX),

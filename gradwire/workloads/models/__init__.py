@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from functools import cache
 
 from gradwire.faults import InputFault
+from gradwire.nearest_names import question
 from gradwire.workloads.models import convolutional, inception, sequences, synthetic
 from gradwire.workloads.models.profile import Profile
 from gradwire.workloads.models.published_models import TRANSFORMERS
@@ -62,8 +62,8 @@ def model_among(models: Mapping[str, Callable[[], Profile]], name: str) -> Profi
     """
     base = synthetic.base_name(name)
     if base not in models:
-        near = difflib.get_close_matches(base, models, n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else "."
+        meant = question(base, models)
+        hint = f"; {meant}" if meant else "."
         raise InputFault(f"model '{name}' is not known{hint} Known: {', '.join(models)}")
     profile = models[base]()
     for kind, count in synthetic.parse_added(name):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from gradwire.faults import InputFault
+from gradwire.nearest_names import question
 from gradwire.workloads.models import model, model_among, model_names
 from gradwire.workloads.models.device_facts import DEVICES, Device
 from gradwire.workloads.models.profile import Profile
@@ -50,8 +50,8 @@ class Catalogue:
         return self.devices[name]()
 
     def _unknown(self, device: str) -> str:
-        near = difflib.get_close_matches(device, self.devices, n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else "."
+        meant = question(device, self.devices)
+        hint = f"; {meant}" if meant else "."
         return f"device '{device}' is not known{hint}"
 
     def devices_for(self, profile: Profile) -> list[str]:

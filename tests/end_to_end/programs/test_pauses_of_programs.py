@@ -88,13 +88,13 @@ def test_pauses_end_at_any_rate_and_are_told_by_port_and_over_time(tmp_path: Pat
     last_s = PauseEvents.load(summary.parent / PAUSES_FILE).time_ns.max() / 1e9
     assert last_s > report["duration_s"] + 10e-3  # the memory of a switch takes longer at this rate than at 10 Gbit/s
     why = gradwire_command("why", "run", "100mbit", cwd=tmp_path)
-    assert re.search(r"h2-eth0\s+s1-eth2\s+0\s", why.stdout), why.stdout + why.stderr
+    assert re.search(r"h2 out\s+s1-eth2\s+0\s", why.stdout), why.stdout + why.stderr
     assert gradwire_command("trace", "run", "100mbit", cwd=tmp_path).returncode == 0
     events = json.loads((summary.parent / "trace.json").read_text())["traceEvents"]
     names = sorted({event["name"] for event in events if event["ph"] == "b"})
     assert len(names) == 2
     assert all(
-        tells(name, f"h{number}-eth0", f"s1-eth{number}", "class 0") for number, name in enumerate(names, start=2)
+        tells(name, f"h{number} out", f"s1-eth{number}", "class 0") for number, name in enumerate(names, start=2)
     )
 
 

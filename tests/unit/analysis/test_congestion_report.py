@@ -29,8 +29,8 @@ def test_a_lossless_network_has_nothing_to_tell() -> None:
 def test_drops_and_marks_are_told_by_port() -> None:
     record = counted(MARKING, drops=12, again=12, marks=3400, above_threshold=3400, arrivals=3388)
     dropped, marked = congestion_lines(MARKING, record)
-    assert tells(dropped, "dropped", "100,000 bytes", "12 at s1-eth4")
-    assert tells(marked, "marked", "30,000 bytes", "3,400 at s1-eth4")
+    assert tells(dropped, "dropped", "100,000 bytes", "12 at h4 in (s1-eth4)")
+    assert tells(marked, "marked", "30,000 bytes", "3,400 at h4 in (s1-eth4)")
 
 
 def test_knobs_that_had_nothing_to_do_are_named() -> None:
@@ -46,7 +46,7 @@ def test_windows_are_told_where_a_control_was_asked_for() -> None:
 
 def test_queues_are_told_over_the_replay_and_empty_ones_are_not() -> None:
     (line,) = congestion_lines(FABRIC, sound_record(), QUEUES)
-    assert tells(line, "s1-eth4", "1,000 bytes", "2,940 for 99 %", "3,000 at most", "4 readings")
+    assert tells(line, "h4 in (s1-eth4)", "1,000 bytes", "2,940 for 99 %", "3,000 at most", "4 readings")
 
 
 def test_a_queue_can_be_looked_at_over_some_of_the_time() -> None:

@@ -40,7 +40,8 @@ RING = compile_transfers("ring", 3, ring(3, 1000))
 
 def test_routes_around_a_triangle_are_a_circle() -> None:
     (circle,) = buffer_circles(RING, TRIANGLE).values()
-    assert [port.split("-")[0] for port in circle] == ["s2", "s1", "s3"]
+    assert [port.rpartition("(")[2].split("-")[0] for port in circle] == ["s2", "s1", "s3"]
+    assert circle[0] == "s1-s2 to s1 (s2-eth2)"
     around = " -> ".join([*circle, circle[0]])
     assert tells(circle_foreseen("ways of class 0", circle), "fabric.lossless:", "ways of class 0", around)
 
@@ -68,16 +69,16 @@ def test_pauses_are_told_by_port_the_longest_first() -> None:
         count("s1-eth3", headroom_bytes=80_000),
     )
     paused, headroom, traced = pause_lines(ONE_SWITCH, PauseState(0, 0, counts, told=MOST_EVENTS + 1))
-    longest = ("h2-eth0 by s1-eth2", "class 0", "1 times", "2.000 ms")
-    other = ("h1-eth0 by s1-eth1", "class 0", "2 times", "1.500 ms")
+    longest = ("h2 out by s1-eth2", "class 0", "1 times", "2.000 ms")
+    other = ("h1 out by s1-eth1", "class 0", "2 times", "1.500 ms")
     assert tells(paused, "paused 3 times", "3.500 ms", *longest, *other)
-    assert tells(traced, "headroom:", "40,000", "80,000 bytes", "s1-eth1")
+    assert tells(traced, "headroom:", "40,000", "80,000 bytes", "h1 out (s1-eth1)")
     assert "131,073 pauses" in headroom
 
 
 def test_a_key_without_effect_is_named() -> None:
     (line,) = pause_lines(ONE_SWITCH, PauseState(0, 0, (count("s1-eth1", headroom_bytes=9, most_bytes=700),)))
-    assert tells(line, "fabric.lossless had no", "700 bytes", "s1-eth1")
+    assert tells(line, "fabric.lossless had no", "700 bytes", "h1 out (s1-eth1)")
 
 
 def test_a_trace_has_the_part_of_each_pause_in_its_time() -> None:
@@ -88,7 +89,7 @@ def test_a_trace_has_the_part_of_each_pause_in_its_time() -> None:
     events = PauseEvents(names, times, ports, np.ones(3, dtype=np.int64), pauses)
     found = list(pause_events(events, ONE_SWITCH, 2000, 10_000, process=5))
     assert [(event["ph"], event["ts"]) for event in found] == [("b", 0.0), ("e", 3.0), ("b", 7.0), ("e", 8.0)]
-    assert all(tells(event["name"], "h1-eth0", "paused by s1-eth1", "class 0") for event in found)
+    assert all(tells(event["name"], "h1 out", "paused by s1-eth1", "class 0") for event in found)
 
 
 def test_ports_that_wait_in_a_circle_at_the_end_are_named() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import shutil
 import tomllib
 import warnings
@@ -174,6 +175,19 @@ def test_why_divides_all_of_an_iterations_time(run: gradwire.Run) -> None:
     assert why.sentence.endswith(".")
     assert why.sentence in str(why)
     assert why.sentence.partition(":")[0] in why._repr_html_()
+
+
+def test_why_has_what_was_estimated_of_settings_that_may_help(run: gradwire.Run) -> None:
+    where = {"strategy.name": "vanilla", "fabric.rate": "10gbit"}
+    advice = run.why(strategy="vanilla", rate="10gbit").advice
+    (now_s,) = gradwire.estimate(CONTENT, set=where)["iteration_time_s"]
+    assert advice.now_s == pytest.approx([now_s])
+    (tried,) = advice.tried
+    key, value = tried.setting.split("=", 1)
+    (then_s,) = gradwire.estimate(CONTENT, set={**where, key: json.loads(value)})["iteration_time_s"]
+    assert tried.time_s == pytest.approx([then_s])
+    assert then_s > now_s
+    assert advice.best is None
 
 
 def test_a_comparison_ranks_each_setting(run: gradwire.Run) -> None:

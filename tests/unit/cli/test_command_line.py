@@ -282,6 +282,17 @@ def test_the_doctor_ends_with_a_fault_of_the_machine_if_something_required_is_wr
     assert "mend it" in out
 
 
+def test_a_kernel_that_is_not_there_is_told_with_the_command_that_builds_it(
+    call: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(upkeep, "cached_kernel", lambda: None)
+    monkeypatch.setenv("GRADWIRE_CACHE", str(tmp_path))
+    status, out, err = call("kernel", "--check")
+    assert (status, out) == (MachineFault.exit_status, "")
+    assert tells(err, str(tmp_path), "`gradwire kernel`")
+    assert not list(tmp_path.iterdir())
+
+
 def test_exit_statuses_are_told_by_the_help_and_the_guide(call: Any) -> None:
     _, out, _ = call("--help")
     assert "Exit status" in out

@@ -48,8 +48,8 @@ def test_why_tells_what_ports_carried_and_who_paused_whom(call: Any, point: Path
     assert (status, err) == (0, "")
     for text in ("0.010000 s from the start of the first program", "h1-eth0", "10gbit", "paused 7 times, for 1.000 ms"):
         assert text in out
-    (row,) = [line.split() for line in out.splitlines() if line.startswith(" h1-eth0  s1-eth1")]
-    assert row[2:] == ["0", "7", "1.000", "100.0", "40%"]
+    (row,) = [line.split() for line in out.splitlines() if line.startswith(" h1 out  s1-eth1")]
+    assert row[3:] == ["0", "7", "1.000", "100.0", "40%"]
 
 
 def test_a_trace_has_each_pause(call: Any, point: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_trace_has_each_pause(call: Any, point: Path) -> None:
     named, begins, ends = written["traceEvents"]
     assert named["args"] == {"name": "network: pauses"}
     assert begins["name"] == ends["name"]
-    assert tells(begins["name"], "h1-eth0", "s1-eth1", "class 0")
+    assert tells(begins["name"], "h1 out", "s1-eth1", "class 0")
     assert (begins["ts"], ends["ts"]) == (1000.0, 1500.0)
     assert "iteration" not in written["otherData"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.gpus.choice import GpuChoice, variables
+from gradwire.gpus.choice import SHARED_VARIABLE, GpuChoice, variables
 from gradwire.gpus.hip_devices import DEVICES
 from gradwire.gpus.stand_ins import stand_ins_folder
 from tests.shared.rccl import python_with_rccl
@@ -31,6 +31,7 @@ def table(ranks: int, words: tuple[str, ...], tmp_path: Path, chosen: Mapping[st
         **os.environ,
         **variables(choice, os.environ, tmp_path / "calls"),
         **chosen,
+        SHARED_VARIABLE: str(tmp_path),
         "NCCL_SOCKET_IFNAME": "lo",
         "NCCL_IB_DISABLE": "1",
         "WORLD_SIZE": str(ranks),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.gpus.choice import CALLS_VARIABLE, GpuChoice, variables
+from gradwire.gpus.choice import CALLS_VARIABLE, SHARED_VARIABLE, GpuChoice, variables
 from gradwire.gpus.hip_devices import DEVICES, hip_device
 from gradwire.gpus.invented_calls import InventedCalls, invented_calls
 from gradwire.gpus.stand_ins import PRELOADED, stand_ins_folder
@@ -18,6 +18,8 @@ from gradwire.network.fabric import Fabric
 from gradwire.programs.launch import Launch, Started, programs
 
 MIB = 1 << 20
+COUNTS_BYTES = 8
+"""What the processes of one host share: two counts (progress.c)."""
 MOVES = """
 import ctypes, ctypes.util
 hip = ctypes.CDLL("libamdhip64.so.5")
@@ -41,7 +43,7 @@ print(count.value)
 def run(script: str, tmp_path: Path, *, moves_data: bool = False) -> subprocess.CompletedProcess[str]:
     """A script with three devices."""
     choice = GpuChoice(3, DEVICES["mi210"], moves_data, stand_ins_folder())
-    environment = {**os.environ, **variables(choice, os.environ, tmp_path / "calls")}
+    environment = {**os.environ, **variables(choice, os.environ, tmp_path / "calls"), SHARED_VARIABLE: str(tmp_path)}
     return subprocess.run(
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False, timeout=60
     )
@@ -55,6 +57,7 @@ def test_large_memory_is_touched_only_with_data_and_what_was_left_out_is_counted
     assert done.stdout.split() == ["7", last, "2", "3"], done.stderr
     invented = () if moves_data else (InventedCalls("copy", 1, 2 * MIB),)
     assert invented_calls([tmp_path / "calls"]) == invented
+    assert [file.stat().st_size for file in tmp_path.glob(f"gradwire-gpus-{os.getuid()}")] == [COUNTS_BYTES]
 
 
 def test_a_function_that_is_missing_ends_the_program_with_its_name(tmp_path: Path) -> None:

@@ -169,6 +169,7 @@ def test_rates_as_text_and_back(rate_bps: float, text: str) -> None:
         (["bandwidth=10gbit"], ["did you mean 'fabric.rate'?"]),
         (["fabric.jitter=1ms"], ["did you mean 'fabric.link.NAME.jitter'?"]),
         (["fabric.topo=single"], ["did you mean 'topology'?"]),
+        (["fabric.rout=ecmp"], ["did you mean 'routers' or 'routing' or 'routes'?"]),
         (["fabric.racks=2"], ["did you mean 'leaves'?"]),
         (["fabric.colour=2"], ["fabric.colour: unknown key; Known here: rate"]),
         (["run.duration=2s"], ["run.duration: unknown key; Known here: warmup"]),

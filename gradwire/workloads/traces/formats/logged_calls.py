@@ -12,11 +12,20 @@ What waits for what is taken from streams and times:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import groupby
+from pathlib import Path
 
-from gradwire.workloads.traces.record import COMPUTE_STREAM, HOST_STREAM, Call, RankRecord
+from gradwire.workloads.traces.record import (
+    COMPUTE_STREAM,
+    HOST_STREAM,
+    Call,
+    Findings,
+    Membership,
+    RankRecord,
+    Reading,
+)
 from gradwire.workloads.traces.workload import POINT_TO_POINT, UNKNOWN
 
 
@@ -35,6 +44,51 @@ class LoggedCall:
     together: int = UNKNOWN
     #: A number that the same call has in the logs of all ranks of its communicator; UNKNOWN: its number in the log.
     serial: int = UNKNOWN
+
+
+@dataclass(frozen=True)
+class GpuCommunicator:
+    """A communicator of a process, and the place of one of its GPUs in it."""
+
+    name: str
+    device: int
+    membership: Membership
+
+
+@dataclass
+class _GpuCalls:
+    """The calls of one GPU, and its places in communicators."""
+
+    calls: list[LoggedCall] = field(default_factory=list)
+    memberships: dict[str, Membership] = field(default_factory=dict)
+
+
+class CallsByGpu:
+    """The calls of a log, each with the GPU that it is of."""
+
+    def __init__(self) -> None:
+        self._gpus: dict[tuple[str, int], _GpuCalls] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._gpus)
+
+    def add(self, process: str, communicator: GpuCommunicator, logged: LoggedCall) -> None:
+        """Adds a call of a communicator; `process` tells those of a log of several apart."""
+        gpu = self._gpus.setdefault((process, communicator.device), _GpuCalls())
+        gpu.memberships[communicator.name] = communicator.membership
+        gpu.calls.append(logged)
+
+    def records(self, path: Path, format_name: str, reading: Reading, findings: Findings) -> list[RankRecord]:
+        """The record of each GPU, the first with what was found in the whole log; without calls, a record of that alone.
+        Raises InputFault as `fill` does."""
+        records: list[RankRecord] = []
+        for gpu in self._gpus.values() or [_GpuCalls()]:
+            record = RankRecord(path, format_name, Findings() if records else findings)
+            record.learn_given(reading)
+            record.memberships = gpu.memberships
+            fill(record, gpu.calls)
+            records.append(record)
+        return records
 
 
 def fill(record: RankRecord, calls: Sequence[LoggedCall]) -> None:

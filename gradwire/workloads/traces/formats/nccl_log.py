@@ -15,11 +15,10 @@ There are no times.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from gradwire.faults import InputFault
-from gradwire.workloads.traces.formats.logged_calls import LoggedCall, fill
+from gradwire.workloads.traces.formats.logged_calls import CallsByGpu, GpuCommunicator, LoggedCall
 from gradwire.workloads.traces.formats.nccl_calls import NcclArguments
 from gradwire.workloads.traces.formats.text_lines import lines_of
 from gradwire.workloads.traces.record import MOST_RANKS, Findings, Membership, RankRecord, Reading, Watch
@@ -48,23 +47,6 @@ HALF = ": opCount "
 """What a line of a call has, even one that is mixed with another or cut off."""
 
 
-@dataclass(frozen=True)
-class _Communicator:
-    """A communicator of a process, and the place of one of its GPUs in it."""
-
-    name: str
-    device: int
-    membership: Membership
-
-
-@dataclass
-class _Gpu:
-    """The calls of one GPU of a process, and its places in communicators."""
-
-    calls: list[LoggedCall] = field(default_factory=list)
-    memberships: dict[str, Membership] = field(default_factory=dict)
-
-
 def recognises(beginning: bytes) -> bool:
     """Returns whether a file that begins so may be a log of NCCL: whether it has a line of it."""
     return MARK in beginning
@@ -89,9 +71,9 @@ class _NcclLog:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._findings = Findings()
-        self._gpus: dict[tuple[str, int], _Gpu] = {}
+        self._gpus = CallsByGpu()
         #: By process and pointer.
-        self._communicators: dict[tuple[str, str], _Communicator] = {}
+        self._communicators: dict[tuple[str, str], GpuCommunicator] = {}
         #: Communicators of a process by their ranks, where the log does not identify them.
         self._nameless: dict[tuple[str, int, int], int] = {}
         #: By process, GPU and name of a communicator.
@@ -131,7 +113,7 @@ class _NcclLog:
             what = f"commId {name}: is also that of comm {pointer}: this version gives splits of one parent by one color the same; "
             what += "NCCL from 2.24 on does not"
             self._findings.refuse(str(self._path), place, what)
-        self._communicators[process, said["comm"]] = _Communicator(name, int(said["device"]), membership)
+        self._communicators[process, said["comm"]] = GpuCommunicator(name, int(said["device"]), membership)
 
     def _membership(self, place: str, rank: str, size: str) -> Membership:
         if not int(rank) < int(size) <= MOST_RANKS:
@@ -152,7 +134,7 @@ class _NcclLog:
         known = self._communicators.get((process, said["comm"]))
         if known is None and said["place"] is not None:
             membership = self._membership(place, said["place"], said["size"])
-            known = _Communicator(self._nameless_name(place, process, membership), device, membership)
+            known = GpuCommunicator(self._nameless_name(place, process, membership), device, membership)
             self._communicators[process, said["comm"]] = known
         if known is None:
             what = f"a call of a communicator (comm) that no line says the ranks of; write the log with {SUBSYSTEMS}"
@@ -168,22 +150,13 @@ class _NcclLog:
         except ValueError as error:
             self._findings.refuse(str(self._path), place, str(error))
             return
-        gpu = self._gpus.setdefault((process, known.device), _Gpu())
-        gpu.memberships[known.name] = known.membership
         together = UNKNOWN
         if call.kind in POINT_TO_POINT:  # calls of a group have the same number
             together = self._groups.setdefault((process, said["comm"], said["op"]), len(self._groups))
-        gpu.calls.append(LoggedCall(call, said["stream"], together=together))
+        self._gpus.add(process, known, LoggedCall(call, said["stream"], together=together))
 
     def records(self, reading: Reading) -> list[RankRecord]:
         """The record of each GPU. Raises InputFault for a log without calls."""
         if not self._gpus and not self._findings.refused:
             raise InputFault(f"{self._path}: is a log of NCCL without calls: write it with {SUBSYSTEMS}")
-        records: list[RankRecord] = []
-        for gpu in self._gpus.values() or [_Gpu()]:
-            record = RankRecord(self._path, NAME, Findings() if records else self._findings)
-            record.learn_given(reading)
-            record.memberships = gpu.memberships
-            fill(record, gpu.calls)
-            records.append(record)
-        return records
+        return self._gpus.records(self._path, NAME, reading, self._findings)

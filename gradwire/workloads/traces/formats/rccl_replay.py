@@ -9,11 +9,11 @@ so that a communicator of one of several splits is only known if --groups gives 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from gradwire.faults import InputFault
-from gradwire.workloads.traces.formats.logged_calls import LoggedCall, fill
+from gradwire.workloads.traces.formats.logged_calls import CallsByGpu, GpuCommunicator, LoggedCall
 from gradwire.workloads.traces.formats.nccl_calls import NcclArguments, kind_of
 from gradwire.workloads.traces.record import MOST_RANKS, Findings, Membership, RankRecord, Reading
 from gradwire.workloads.traces.workload import POINT_TO_POINT, UNKNOWN
@@ -53,23 +53,6 @@ class ReplayCall:
     received: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Communicator:
-    """A communicator of the process, and the place of one of its GPUs in it."""
-
-    name: str
-    device: int
-    membership: Membership
-
-
-@dataclass
-class _Gpu:
-    """The calls of one GPU of the process, and its places in communicators."""
-
-    calls: list[LoggedCall] = field(default_factory=list)
-    memberships: dict[str, Membership] = field(default_factory=dict)
-
-
 class ReplayLog:
     """The calls of a log, as they come."""
 
@@ -79,8 +62,8 @@ class ReplayLog:
             raise InputFault(f"{path}: --step {reading.step}: {what}")
         self._path, self._format, self._reading = path, format_name, reading
         self._findings = Findings()
-        self._gpus: dict[int, _Gpu] = {}
-        self._communicators: dict[str, _Communicator] = {}
+        self._gpus = CallsByGpu()
+        self._communicators: dict[str, GpuCommunicator] = {}
         #: Names, and GPUs, of what splits made and no call has been for yet; and how many splits each parent has had.
         self._split: list[tuple[str, int]] = []
         self._splits: dict[str, int] = {}
@@ -95,7 +78,7 @@ class ReplayLog:
             self._depth = max(self._depth - 1, 0)
         elif call.name == MADE:
             membership = self._membership(call)
-            self._communicators[call.comm] = _Communicator(call.unique_id, call.device, membership)
+            self._communicators[call.comm] = GpuCommunicator(call.unique_id, call.device, membership)
         elif call.name == SPLIT:
             self._take_split(call)
         elif kind_of(call.name) is not None:
@@ -142,14 +125,13 @@ class ReplayLog:
         except ValueError as error:
             self._findings.refuse(str(self._path), call.place, str(error))
             return
-        gpu = self._gpus.setdefault(known.device, _Gpu())
-        gpu.memberships[known.name] = known.membership
         grouped = self._depth > 0 and transfer.kind in POINT_TO_POINT
         fraction, whole = math.modf(call.time_ms)
         begun_ns = int(whole) * 10**6 + round(fraction * 1e6)  # a product of floats would be 256 ns coarse
-        gpu.calls.append(LoggedCall(transfer, call.stream, begun_ns, together=self._group if grouped else UNKNOWN))
+        logged = LoggedCall(transfer, call.stream, begun_ns, together=self._group if grouped else UNKNOWN)
+        self._gpus.add("", known, logged)
 
-    def _communicator(self, call: ReplayCall) -> _Communicator | None:
+    def _communicator(self, call: ReplayCall) -> GpuCommunicator | None:
         """The communicator of a call; None if it is refused because that is not known."""
         known = self._communicators.get(call.comm)
         if known is not None:
@@ -162,18 +144,11 @@ class ReplayLog:
             self._findings.refuse(str(self._path), call.place, what)
             return None
         name, device = (call.comm, call.device) if given else self._split.pop()
-        self._communicators[call.comm] = made = _Communicator(name, device, self._membership(call))
+        self._communicators[call.comm] = made = GpuCommunicator(name, device, self._membership(call))
         return made
 
     def records(self) -> list[RankRecord]:
         """The record of each GPU of the process. Raises InputFault for a log without calls."""
         if not self._gpus and not self._findings.refused:
             raise InputFault(f"{self._path}: is a log of RCCL in which no call moves data")
-        records: list[RankRecord] = []
-        for gpu in self._gpus.values() or [_Gpu()]:
-            record = RankRecord(self._path, self._format, Findings() if records else self._findings)
-            record.learn_given(self._reading)
-            record.memberships = gpu.memberships
-            fill(record, gpu.calls)
-            records.append(record)
-        return records
+        return self._gpus.records(self._path, self._format, self._reading, self._findings)

@@ -7,11 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from gradwire.analysis.report.network_drawing import (
+    FAINT,
     MOST_SLOTS,
+    RAIL_COLORS,
     THIN,
     different_networks,
     network_drawing,
@@ -67,7 +70,7 @@ def test_rates_and_oversubscription_of_each_tier_are_told() -> None:
     assert tells(hosts, "16 hosts", "100 Gbit/s")
     assert tells(leaves, "leaf:", "2 x", "100 Gbit/s", "oversubscription 1:1")
     assert tells(pods, "pod:", "4 x", "50 Gbit/s", "oversubscription 2:1")
-    assert tells(rate_lines(RAILS)[0], "4 hosts", "8 NICs", "400 Gbit/s")
+    assert tells(rate_lines(RAILS)[0], "4 machines", "8 NICs", "400 Gbit/s")
 
 
 def test_rails_have_colours_of_their_own() -> None:
@@ -101,3 +104,9 @@ def test_names_from_a_file_are_written_as_they_are() -> None:
     figure = network_drawing(Fabric(2, 10e9, Topology.CUSTOM, graph=graph))
     figure.savefig(io.BytesIO(), format="svg")
     assert f"s1\n{label}" in texts(figure)
+
+
+def test_beside_rails_spines_have_the_colour_of_no_rail() -> None:
+    colors = [to_hex(patch.get_edgecolor()) for patch in network_drawing(RAILS).axes[0].patches]
+    assert set(colors) == {to_hex(RAIL_COLORS[rail]) for rail in range(RAILS.nics_per_host)} | {FAINT}
+    assert colors.count(FAINT) == RAILS.spines

@@ -30,7 +30,7 @@ def test_a_sound_run_passes_all() -> None:
     checks = list(pause_checks(FABRIC, PauseState(0, 0, SOUND)))
     assert [check.name for check in checks] == ["flow control", "headroom", "pauses"]
     assert all(check.ok for check in checks)
-    assert tells(checks[1].value, "0 dropped", "41,000 bytes", "s1-eth1")
+    assert tells(checks[1].value, "0 dropped", "41,000 bytes", "h1 out (s1-eth1)")
 
 
 def test_a_network_without_flow_control_has_none() -> None:
