@@ -35,6 +35,7 @@ class CounterReading:
         self.tcp = network.tcp_counters()
         self.input_drops = parse_input_drops(Path("/proc/net/softnet_stat").read_text())
         self.ports = network.port_queues()
+        self.changed_ports = network.queue_watch.changed() if network.queue_watch is not None else None
         self.datapath = network.datapath_counters() if asks_switches else NOT_ASKED
 
     def since(self, earlier: CounterReading) -> NetworkCounts:
@@ -55,6 +56,7 @@ class CounterReading:
             input_drops=self.input_drops - earlier.input_drops,
             lines=self.lines,
             replaced=tuple(replaced for now, then in pairs for replaced in _replaced(now, then)),
+            changed_ports=self.changed_ports,
         )
 
 

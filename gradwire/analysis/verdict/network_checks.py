@@ -14,6 +14,7 @@ from gradwire.analysis.port_traffic import PortTraffic, ports_traffic
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.fault_checks import fault_check
 from gradwire.analysis.verdict.host_checks import parameter_checks, resending_keys
+from gradwire.analysis.verdict.host_queue_checks import host_queue_checks
 from gradwire.analysis.verdict.law_checks import law_checks
 from gradwire.analysis.verdict.pause_checks import pause_checks
 from gradwire.datatypes.host_settings import HostParameter
@@ -96,6 +97,7 @@ def network_checks(state: NetworkState) -> list[Check]:
         *law_checks(fabric, counts.lines),
         *(() if state.faults else passed_on_check(state)),
         *pause_checks(fabric, state.pauses),
+        *host_queue_checks(fabric, counts, tuple(state.faults)),
         *parameter_checks(fabric, state.host_parameters),
     ]
 

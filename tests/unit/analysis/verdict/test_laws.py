@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -30,8 +31,11 @@ LINES = tuple(
 )
 
 
-def changed(port: str, **values: object) -> tuple[LineCount, ...]:
-    return tuple(replace(line, **values) if line.port == port else line for line in LINES)  # type: ignore[arg-type]
+def changed(port: str, **values: Any) -> tuple[LineCount, ...]:
+    """The lines, of which one counted something else; as many full frames as it counted, unless its bytes are given."""
+    if "frames" in values:
+        values = {"size_bytes": 1514 * values["frames"], **values}
+    return tuple(replace(line, **values) if line.port == port else line for line in LINES)
 
 
 def passed_on(fabric: Fabric, lines: tuple[LineCount, ...], lost_packets: int = 0) -> list[Check]:
@@ -41,13 +45,15 @@ def passed_on(fabric: Fabric, lines: tuple[LineCount, ...], lost_packets: int = 
 
 def failed(lines: tuple[LineCount, ...], fabric: Fabric = FABRIC, lost_packets: int = 0) -> list[str]:
     checks = [*law_checks(fabric, lines), *passed_on(fabric, lines, lost_packets)]
-    assert len(checks) == 3
+    assert len(checks) == 4
     return [check.name for check in checks if not check.ok]
 
 
 def test_lines_at_their_rate_are_sound() -> None:
     assert failed(LINES) == []
     assert failed(changed("h1-eth0", ahead_ns=60_000)) == []
+    assert failed(changed("h1-eth0", size_bytes=700 * 1522)) == []
+    assert failed(tuple(replace(line, frames=0, size_bytes=0) for line in LINES)) == []
 
 
 @pytest.mark.parametrize(
@@ -56,6 +62,8 @@ def test_lines_at_their_rate_are_sound() -> None:
         (changed("h1-eth0", ahead_ns=60_001), "line rate"),
         (changed("s1-eth2", beyond_bytes=1, beyond_first_ns=7, beyond_last_ns=9), "line rate"),
         (changed("h2-eth0", is_there=False), "lines"),
+        (changed("s1-eth2", size_bytes=700 * 1522 + 1), "frame lengths"),
+        (changed("h1-eth0", size_bytes=120 * 9014 + 580 * 42), "frame lengths"),
         ((*LINES[:-1], replace(LINES[-1], port="elsewhere"), replace(LINES[-1], port="h9-eth0")), "lines"),
         (changed("s1-eth2", frames=699), "passed on by switches"),
         (changed("h1-eth0", frames=1700), "passed on by switches"),
