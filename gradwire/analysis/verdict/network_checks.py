@@ -191,7 +191,7 @@ def _table_misses(counts: NetworkCounts) -> Check:
 
 def passed_on_check(state: NetworkState) -> Iterator[Check]:
     """Yields the check that switches passed on every frame that they were given, except for as many packets as were
-    counted as lost: those that switches' ports dropped, that met no rule, and that are reports of groups, which rules
+    counted as lost: those that switches' ports or their headroom dropped, that met no rule, and that are reports of groups, which rules
     drop. Packets that a host's port drops never reach a switch.
 
     A switch that copies frames passes on more. Nothing for a run without counters of lines, and for a user's controller,
@@ -203,6 +203,8 @@ def passed_on_check(state: NetworkState) -> Iterator[Check]:
     hosts = {*fabric.endpoint_names()}
     ports_of_hosts = {f"{name}-eth0" for name in hosts}
     dropped = sum(port.drops for port in ports_traffic(fabric, state.counts) if port.interface not in ports_of_hosts)
+    if state.pauses is not None:
+        dropped += sum(count.dropped for count in state.pauses.counts)
     lost_packets = dropped + state.counts.table_miss_packets + state.counts.dropped_reports
     most = sum(line.lost for line in lines) + lost_packets * math.ceil(fabric.gso_bytes / fabric.mss_bytes())
     frames = {line.port: line.frames for line in lines}

@@ -11,8 +11,10 @@ from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.law_checks import law_checks
 from gradwire.analysis.verdict.network_checks import NetworkState, passed_on_check
 from gradwire.datatypes.network_counts import LineCount, NetworkCounts
+from gradwire.datatypes.pauses import PauseState
 from gradwire.network.fabric import Fabric
 from gradwire.network.topology import Topology
+from tests.unit.datatypes.test_pauses import count
 
 FABRIC = Fabric(2, 10e9)
 GIVEN = {"h1-eth0": 700, "s1-eth1": 300, "h2-eth0": 300, "s1-eth2": 700}
@@ -80,6 +82,14 @@ def test_what_was_counted_as_lost_need_not_be_passed_on() -> None:
     assert failed(changed("s1-eth2", frames=700 - frames), lost_packets=1) == []
     assert failed(changed("s1-eth2", frames=700 - frames - 1), lost_packets=1) == ["passed on by switches"]
     assert failed(changed("h1-eth0", frames=705, lost=5)) == []
+
+
+def test_what_did_not_fit_into_headroom_need_not_be_passed_on() -> None:
+    counts = NetworkCounts((), 0, 0, upcalls=0, table_miss_packets=0, lines=changed("s1-eth2", frames=699))
+    dropped = PauseState(0, 0, (count("s1-eth1", 1, dropped=1),))
+    for pauses, is_kept in ((None, False), (dropped, True)):
+        (check,) = passed_on_check(NetworkState(FABRIC, counts, pauses=pauses))
+        assert check.ok == is_kept
 
 
 def test_a_switch_may_copy_frames() -> None:
