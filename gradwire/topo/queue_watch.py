@@ -36,7 +36,8 @@ CHANGES = (RTM_NEWQDISC, RTM_DELQDISC, RTM_NEWTCLASS, RTM_DELTCLASS)
 
 class _Listener(NamedTuple):
     port: Port
-    index: int
+    #: Its interface's index in its network namespace.
+    number: int
     heard: socket.socket
 
 
@@ -88,7 +89,7 @@ class QueueWatch:
                     raise
                 self._changed.add(listener.port.interface)
                 continue
-            if any(_is_change(kind, body, listener.index) for kind, _, body in messages(data)):
+            if any(_is_change(kind, body, listener.number) for kind, _, body in messages(data)):
                 self._changed.add(listener.port.interface)
 
 
@@ -99,9 +100,9 @@ def _heard_socket() -> socket.socket:
     return heard
 
 
-def _is_change(kind: int, body: bytes, index: int) -> bool:
-    """Returns whether a message tells of a queue of this interface that holds packets; those that hold filters do not."""
+def _is_change(kind: int, body: bytes, number: int) -> bool:
+    """Returns whether a message tells of a queue of the interface of this number that holds packets; those that hold filters do not."""
     if kind not in CHANGES or len(body) < TC_MESSAGE.size:
         return False
     _, at, _, parent, _ = TC_MESSAGE.unpack_from(body)
-    return at == index and parent != TC_H_CLSACT
+    return bool(at == number and parent != TC_H_CLSACT)

@@ -23,6 +23,8 @@ SCENARIO = """
 title = "Pauses"
 cluster.workers = 4
 fabric = { rate = "10gbit", lossless = {} }
+model = { name = "alexnet", device = "v100" }
+strategy.name = "ring"
 """
 
 
