@@ -103,7 +103,7 @@ class Kernel:
         struct.pack_into("=H", data, last + FLAGS_OFFSET, flags | NLM_F_ACK)
         self._socket.send(data)
         while True:
-            for kind, flags, body in _messages(self._socket.recv(READ_BYTES)):
+            for kind, flags, body in messages(self._socket.recv(READ_BYTES)):
                 if kind != NLMSG_ERROR:
                     continue
                 (code,) = struct.unpack_from("=i", body)
@@ -127,7 +127,7 @@ class Kernel:
         told: list[bytes] = []
         is_whole = True
         while True:
-            for kind, flags, body in _messages(self._socket.recv(READ_BYTES)):
+            for kind, flags, body in messages(self._socket.recv(READ_BYTES)):
                 is_whole &= not flags & NLM_F_DUMP_INTR
                 if kind not in (NLMSG_DONE, NLMSG_ERROR):
                     told.append(body)
@@ -155,8 +155,8 @@ def known_index(interface: str) -> int:
     return index
 
 
-def _messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Kind, flags and body of each message of an answer."""
+def messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Yields the kind, the flags and the body of each message of an answer."""
     at = 0
     while at < len(data):
         size_bytes, kind, flags, *_ = HEADER.unpack_from(data, at)

@@ -87,3 +87,6 @@ class NetworkCounts:
     lines: tuple[LineCount, ...] = ()
     #: One for each port whose queues are not those of the network any more. Such a port has no bands.
     replaced: tuple[ReplacedQueues, ...] = ()
+    #: Ports of hosts whose queues somebody changed meanwhile, also if they are as before; None where nobody watched, as
+    #: without programs.
+    changed_ports: tuple[str, ...] | None = None

@@ -31,6 +31,7 @@ SETTLING_LOOKS = 10
 def execute(task: JobTask, folder: Path, lab: Lab, channel: Channel) -> None:
     """Runs the programs and reports what the network carried. One that fails ends the others."""
     network = lab.network
+    network.watch_queues()
     with (
         program_load(task, lab.hosts, lab.sandbox, channel) as load,
         capturing(network, task.capture, folder, snaplen_bytes=SNAPLEN_BYTES, workers=1),

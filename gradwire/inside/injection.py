@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
@@ -216,5 +217,9 @@ class NetworkPatient:
                     run_promptly([tool, "-batch", "-"], batch_text(batch))
                     continue
                 host = self._network.fabric.endpoint_names().index(device)
-                with network_namespace(namespace_of(self._network.host_pid(host))):
+                watch = self._network.queue_watch
+                with (
+                    watch.own(device) if watch is not None else nullcontext(),
+                    network_namespace(namespace_of(self._network.host_pid(host))),
+                ):
                     run_promptly([tool, "-batch", "-"], batch_text(batch))

@@ -71,6 +71,7 @@ class LabBench:
         self._recording = (
             PacketRecording(lab.network, task.capture, folder, task.snaplen_bytes) if task.capture else None
         )
+        lab.network.watch_queues()
         self._before, self._killed_before = CounterReading(lab.network, asks_switches=False), killed_for_memory()
         forget_counts(lab.network)
         self._begin_ns = time.monotonic_ns()

@@ -183,6 +183,8 @@ def _replay_and_record(task: PointTask, folder: Path, ready: ReplayBench) -> Non
     with capturing(
         network, task.capture, folder, snaplen_bytes=task.capture_snaplen, workers=len(plan.workers)
     ) as capture:
+        if task.programs:
+            network.watch_queues()
         before = CounterReading(network)
         forget_counts(network)
         say(ReplayStarted())

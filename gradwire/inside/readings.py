@@ -4,6 +4,7 @@ for plans, for programs and for labs."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from gradwire.datatypes.network_counts import BandCount, NetworkCounts, ReplacedQueues
@@ -35,6 +36,7 @@ class CounterReading:
         self.tcp = network.tcp_counters()
         self.input_drops = parse_input_drops(Path("/proc/net/softnet_stat").read_text())
         self.ports = network.port_queues()
+        self.changed_ports = network.queue_watch.changed() if network.queue_watch is not None else None
         self.datapath = network.datapath_counters() if asks_switches else NOT_ASKED
 
     def since(self, earlier: CounterReading) -> NetworkCounts:
@@ -55,11 +57,12 @@ class CounterReading:
             input_drops=self.input_drops - earlier.input_drops,
             lines=self.lines,
             replaced=tuple(replaced for now, then in pairs for replaced in _replaced(now, then)),
+            changed_ports=self.changed_ports,
         )
 
 
 def _has_its_queues(now: PortQueues, then: PortQueues) -> bool:
-    return now.bands is not None and then.bands is not None and now.layout == then.layout
+    return now.bands is not None and then.bands is not None and now.layout == then.layout and not now.counts_anew(then)
 
 
 def _bands(now: PortQueues, then: PortQueues) -> Iterator[BandCount]:
@@ -82,11 +85,14 @@ def _bands(now: PortQueues, then: PortQueues) -> Iterator[BandCount]:
 
 
 def _replaced(now: PortQueues, then: PortQueues) -> Iterator[ReplacedQueues]:
-    """The sums of a port whose queues are others than before."""
+    """The sums of a port whose queues are others than before; if they were made anew, since then."""
     if not _has_its_queues(now, then):
+        in_place = now.put_in_place_of(then)
+        if now.counts_anew(then):
+            then = replace(then, sent_bytes=0, packets_sent=0, drops=0)
         yield ReplacedQueues(
             now.port.interface,
-            now.put_in_place_of(then),
+            in_place,
             now.sent_bytes - then.sent_bytes,
             now.packets_sent - then.packets_sent,
             now.drops - then.drops,

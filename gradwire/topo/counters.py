@@ -144,10 +144,23 @@ class PortQueues:
     bands: PortCounters | None = None
 
     def put_in_place_of(self, original: PortQueues) -> tuple[str, ...]:
-        """Returns the queues that are here but not in `original`, an earlier reading of the same port; or "nothing" if
-        queues only went away."""
+        """Returns the queues that are here but not in `original`, an earlier reading of the same port, or are there
+        again; or "nothing" if queues only went away."""
         new = tuple(sorted({*self.layout} - {*original.layout}))
+        if self.layout == original.layout and self.counts_anew(original):
+            return ("the same, made anew",)
         return new or ("nothing",) * (self.layout != original.layout)
+
+    def counts_anew(self, earlier: PortQueues) -> bool:
+        """Returns whether any counter is lower than in `earlier`: counters only rise, so somebody made the queue anew, with
+        another in its place or without."""
+        pairs = [(self.sent_bytes, earlier.sent_bytes), (self.packets_sent, earlier.packets_sent)]
+        pairs.append((self.drops, earlier.drops))
+        if self.bands is not None and earlier.bands is not None:
+            for now, then in zip(self.bands.bands, earlier.bands.bands, strict=True):
+                pairs += [(now.bytes_sent, then.bytes_sent), (now.packets_sent, then.packets_sent)]
+                pairs += [(now.drops, then.drops), (now.marks, then.marks)]
+        return any(now < then for now, then in pairs)
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from gradwire.topo.netlink.addresses import NeighbourRequests, configuring, has_
 from gradwire.topo.netlink.delay_lines import holding
 from gradwire.topo.netlink.qdiscs import QdiscEntry, can_be_copied, copying, parts, shown
 from gradwire.topo.nodes import BatchSwitch, FabricTopo, OutsideController, QuietHost, QuietLink, QuietMininet
+from gradwire.topo.queue_watch import QueueWatch
 from gradwire.topo.switch_sockets import enlarge_switch_sockets, switch_process
 from gradwire.topo.tc import Classify, batch_text, port_commands
 from gradwire.topo.wiring import (
@@ -101,6 +102,7 @@ class Network:
         self.net: QuietMininet | None = None
         self.flow_control: FlowControl | None = None
         self.line_counters: LineCounters | None = None
+        self.queue_watch: QueueWatch | None = None
 
     @property
     def userspace(self) -> bool:
@@ -171,6 +173,11 @@ class Network:
         if self._naming.is_switch(port.device):
             return ""
         return namespace_of(self.host_pid(self.fabric.endpoint_names().index(port.device)))
+
+    def watch_queues(self) -> None:
+        """Notices from now on what programs change at the queues of hosts' ports (`queue_watch`)."""
+        self.queue_watch = QueueWatch(self)
+        self._cleanup.callback(self.queue_watch.close)
 
     def loss_of(self, port: Port) -> float:
         """Share of packets that the fabric itself loses at a port."""

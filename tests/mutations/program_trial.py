@@ -22,7 +22,7 @@ from gradwire.programs.execution import JobRequest
 from gradwire.programs.launch import Started
 from gradwire.programs.reported import network_state
 from gradwire.vm.machine import Boot
-from gradwire.vm.session import JobSession, session
+from gradwire.vm.session import JobSession, PaceListener, session
 from tests.mutations.fault import NOTHING, PROGRAMS, Fault, Outcome, refuse_broken, refuse_unused
 from tests.mutations.inside import FAULT_FILE
 
@@ -83,9 +83,9 @@ def run(family: str, fault: str) -> Ran:
         return ran
 
 
-def _with_fault(boot: Boot, key: bytes) -> AbstractContextManager[JobSession]:
+def _with_fault(boot: Boot, key: bytes, listener: PaceListener | None) -> AbstractContextManager[JobSession]:
     """The machine's session, whose job is started through `inside_programs`."""
-    return session(replace(boot, argv=[JOBS.get(word, word) for word in boot.argv]), key)
+    return session(replace(boot, argv=[JOBS.get(word, word) for word in boot.argv]), key, listener)
 
 
 @lru_cache(maxsize=1)

@@ -12,8 +12,10 @@ from typing import Any
 
 import gradwire.inside.point
 import gradwire.topo.network
+import gradwire.topo.wiring
 from gradwire.inside.point import ReplayBench
 from gradwire.inside.point_protocol import PointTask
+from gradwire.network.fabric import Fabric
 from gradwire.network_namespace import network_namespace
 from gradwire.topo.command import run
 from gradwire.topo.flow_control import BuiltNetwork
@@ -207,6 +209,15 @@ def twice_the_rate_for_a_moment() -> None:
     begun(change, 10e-3)()
 
 
+def longer_frames() -> None:
+    """Ports have an MTU of 9,000 bytes, of which the network's description says nothing."""
+
+    def make(original: Callable[[Fabric], list[str]]) -> Callable[[Fabric], list[str]]:
+        return lambda fabric: option("mtu", "9000")([original(fabric)])[0]
+
+    replace_in(gradwire.topo.wiring, "_interface_options", make)
+
+
 OF_PROGRAMS = [
     Fault("a line is taken away from a silent host", commanded("ip link del s1-eth3"), PROGRAMS),
     Fault(
@@ -221,6 +232,7 @@ OF_PROGRAMS = [
         PROGRAMS,
     ),
     Fault("a program's port is 5 % too fast", rated(1.05, at(FIRST_HOST)), PROGRAMS),
+    Fault("programs' frames are six times as long", longer_frames, PROGRAMS),
     Fault("a program's port has no shaper", changed(unshaped, at(FIRST_HOST)), PROGRAMS),
     Fault(
         "a switch's rule drops datagrams",

@@ -1,5 +1,5 @@
-"""HTML pages from templates: those of this folder, and those of a caller's own. Every text is escaped; only drawings
-are taken as they are.
+"""HTML pages from templates: those of this folder, and those of a caller's own. Every text is escaped, with its control
+characters; only drawings are taken as they are.
 
 A page is one file that needs nothing else: its style and its script are in it. Its security policy forbids it to load
 anything, and lets a browser take just this style and this script, by their hashes: markup that came into a page by
@@ -24,6 +24,7 @@ from markupsafe import Markup
 
 from gradwire.analysis.report.tables import MEANINGS
 from gradwire.analysis.report.text_table import TextTable
+from gradwire.terminal_text import visible
 
 TEMPLATES = Path(__file__).with_name("templates")
 SENTENCE_LETTERS = 40
@@ -56,11 +57,18 @@ def _environment(folder: Path) -> Environment:
     return Environment(
         loader=FileSystemLoader([folder, TEMPLATES]),
         autoescape=True,
+        finalize=_shown,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+
+
+def _shown(value: Any) -> Any:
+    """A value as a page has it: titles and names come from others, and a control character acts on the terminal of whoever
+    looks at the source, and has no place in HTML."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from gradwire.analysis.port_traffic import PortTraffic, ports_traffic
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.fault_checks import fault_check
 from gradwire.analysis.verdict.host_checks import parameter_checks, resending_keys
+from gradwire.analysis.verdict.host_queue_checks import host_queue_checks
 from gradwire.analysis.verdict.law_checks import law_checks
 from gradwire.analysis.verdict.pause_checks import pause_checks
 from gradwire.datatypes.host_settings import HostParameter
@@ -97,6 +98,7 @@ def network_checks(state: NetworkState) -> list[Check]:
         *law_checks(fabric, counts.lines),
         *(() if state.faults else passed_on_check(state)),
         *pause_checks(fabric, state.pauses),
+        *host_queue_checks(fabric, counts, tuple(state.faults)),
         *parameter_checks(fabric, state.host_parameters),
     ]
 
@@ -190,7 +192,7 @@ def _table_misses(counts: NetworkCounts) -> Check:
 
 def passed_on_check(state: NetworkState) -> Iterator[Check]:
     """Yields the check that switches passed on every frame that they were given, except for as many packets as were
-    counted as lost: those that switches' ports dropped, that met no rule, and that are reports of groups, which rules
+    counted as lost: those that switches' ports or their headroom dropped, that met no rule, and that are reports of groups, which rules
     drop. Packets that a host's port drops never reach a switch.
 
     A switch that copies frames passes on more. Nothing for a run without counters of lines, and for a user's controller,
@@ -202,6 +204,8 @@ def passed_on_check(state: NetworkState) -> Iterator[Check]:
     hosts = {*fabric.endpoint_names()}
     ports_of_hosts = {Port(name, 0).interface for name in hosts}
     dropped = sum(port.drops for port in ports_traffic(fabric, state.counts) if port.interface not in ports_of_hosts)
+    if state.pauses is not None:
+        dropped += sum(count.dropped for count in state.pauses.counts)
     lost_packets = dropped + state.counts.table_miss_packets + state.counts.dropped_reports
     most = sum(line.lost for line in lines) + lost_packets * math.ceil(fabric.gso_bytes / fabric.mss_bytes())
     frames = {line.port: line.frames for line in lines}

@@ -33,6 +33,8 @@ def refuse_unsound_counts(counts: NetworkCounts, fabric: Fabric) -> None:
         if (band.port, band.band) in seen:
             raise ValueError(f"counts.bands: port {band.port} has band {band.band} twice")
         seen.add((band.port, band.band))
+    if unknown := [port for port in counts.changed_ports or () if port not in ports]:
+        raise ValueError(f"counts.changed_ports: the network has no port {shown(unknown[0])}")
     for other in counts.replaced:
         if other.port not in ports:
             raise ValueError(f"counts.replaced: the network has no port {shown(other.port)}")

@@ -17,11 +17,12 @@ from gradwire.netlink_messages import (
     request,
 )
 
-RTM_NEWQDISC, RTM_GETQDISC, RTM_NEWTCLASS, RTM_GETTCLASS = 36, 38, 40, 42
+RTM_NEWQDISC, RTM_DELQDISC, RTM_GETQDISC = 36, 37, 38
+RTM_NEWTCLASS, RTM_DELTCLASS, RTM_GETTCLASS = 40, 41, 42
 TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
 TCA_STATS_BASIC, TCA_STATS_QUEUE, TCA_STATS_APP, TCA_STATS_PKT64 = 1, 3, 4, 8
 TCA_HTB_INIT = 2
-TC_H_ROOT = 0xFFFFFFFF
+TC_H_ROOT, TC_H_CLSACT = 0xFFFFFFFF, 0xFFFFFFF1
 FIRST_FREE_HANDLE = 0x8000 << 16
 """First handle of the range from which the kernel chooses for qdiscs that were given none."""
 TC_MESSAGE = struct.Struct("=BxxxiIII")

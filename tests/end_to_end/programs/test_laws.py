@@ -91,6 +91,36 @@ def test_a_line_that_was_faster_makes_a_run_invalid(tmp_path: Path) -> None:
     assert failed == {"h1-eth0", "h2-eth0", "h3-eth0", "h4-eth0"}
 
 
+SEGMENTS = """
+import os, socket, time
+size = 8900 if os.environ["GRADWIRE_HOST"] == "h1" else 1400
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_UDP, 103, size)
+time.sleep(0.05)
+for _ in range(20):
+    s.sendto(bytes(7 * size), ("h3", 9))
+time.sleep(0.5)
+"""
+
+
+def test_frames_beyond_the_mtu_make_a_run_invalid(tmp_path: Path) -> None:
+    """A burst is passed on whatever the length of its frames, which a host chooses. h2 sends bursts of allowed ones."""
+    (tmp_path / "segments.py").write_text(SEGMENTS)
+    send = "exec python3 -S segments.py"
+    script = f"case $GRADWIRE_HOST in h1) ip link set h1-eth0 mtu 9000 && {send};; h2) {send};; *) sleep 1;; esac"
+    done = execute(tmp_path, *THREE, "--", "sh", "-c", script)
+    failed = {
+        line.port
+        for line in done.counts().lines
+        for check in law_checks(Fabric(3, 10e9), [line])
+        if check.name == "frame lengths" and not check.ok
+    }
+    assert "h1-eth0" in failed, done.out + done.err
+    assert "h2-eth0" not in failed
+    assert done.status != 0
+    assert "frame lengths" in done.err
+
+
 JOIN = """
 import socket, struct, time
 group = socket.inet_pton(socket.AF_INET6, "ff05::77") + struct.pack("@I", socket.if_nametoindex("h1-eth0"))

@@ -34,6 +34,7 @@ class Counting:
         self.flow_control = None
         self.asked: list[str] = []
         self.line_counters = self
+        self.queue_watch = None
 
     def counts(self) -> tuple[LineCount, ...]:
         self.asked.append("lines")
@@ -81,6 +82,24 @@ def test_a_port_with_other_queues_than_before_counts_in_sum(layout: tuple[str, .
     found = reading(Counting(5, now)).since(reading(Counting(3)))
     assert found.bands == ()
     assert found.replaced == (ReplacedQueues("h1-eth0", (layout[0],), 600, 6, 2),)
+
+
+MADE_ANEW = replace(queues(5), sent_bytes=100, packets_sent=1, drops=0)
+"""Queues of the same kinds at the same places, of which the first counts from zero."""
+TAKEN_AWAY = PortQueues(PORT, (), 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("now", "named", "counts"),
+    [(MADE_ANEW, "the same, made anew", (100, 1, 0)), (TAKEN_AWAY, "nothing", (0, 0, 0))],
+    ids=["made anew", "taken away"],
+)
+def test_no_difference_is_negative_where_queues_count_anew(
+    now: PortQueues, named: str, counts: tuple[int, int, int]
+) -> None:
+    found = reading(Counting(5, now)).since(reading(Counting(3)))
+    assert found.bands == ()
+    assert found.replaced == (ReplacedQueues("h1-eth0", (named,), *counts),)
 
 
 def test_lines_settle_first_and_switches_are_asked_last_if_at_all() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,9 +68,9 @@ def judged(
     )
 
 
-def counted(**changes: int) -> PointRecord:
+def counted(**changes: Any) -> PointRecord:
     record = sound_record()
-    return replace(record, counts=replace(record.counts, **changes))  # type: ignore[arg-type]
+    return replace(record, counts=replace(record.counts, **changes))
 
 
 def with_bands(change: Callable[[BandCount], BandCount], *more: BandCount, fabric: Fabric = FABRIC) -> PointRecord:
@@ -257,6 +258,11 @@ def with_lines(**changes: object) -> PointRecord:
     return counted(lines=(*lines[:-1], replace(lines[-1], **changes)))  # type: ignore[arg-type] # all of them are numbers
 
 
+def with_changed_queues() -> Verdict:
+    """A run with a limit of flows, which a program lifted at a host's port."""
+    return judge(pushes(), replace(FABRIC, flow_rate_bps=5e9), sound_log(), counted(changed_ports=("h1-eth0",)))
+
+
 def paused(**changes: int) -> Verdict:
     """A run on the same network with flow control, where a port of the switch counted something else than its far end."""
     fabric = replace(FABRIC, lossless=Lossless())
@@ -275,7 +281,9 @@ CASES: dict[str, Callable[[Path], Verdict]] = {
     "pauses": lambda _: paused(pauses=1),
     "lines": lambda _: judged(with_lines(is_there=False)),
     "line rate": lambda _: judged(with_lines(ahead_ns=2001)),
-    "passed on by switches": lambda _: judged(with_lines(frames=8)),
+    "frame lengths": lambda _: judged(with_lines(size_bytes=9 * 1523)),
+    "queues of hosts": lambda _: with_changed_queues(),
+    "passed on by switches": lambda _: judged(with_lines(frames=8, size_bytes=8 * 1514)),
     "ops logged": lambda _: judged(log=OpLog(*(column[:-1] for column in vars(sound_log()).values()))),
     "drops": lambda _: judged(with_bands(lambda band: replace(band, drops=1))),
     "TCP retransmits": lambda _: judged(counted(tcp_retransmits=1)),
