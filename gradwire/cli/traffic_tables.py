@@ -24,7 +24,7 @@ def ports_table(
     lines = port_lines(fabric)
     rows = tuple(
         (
-            lines[port.interface],
+            lines.get(port.interface, port.interface),
             port.interface,
             rate_text(port.rate_bps),
             f"{port.line_bytes / 1e6:.3f}",

@@ -187,7 +187,7 @@ def made(folder: Path, name: str) -> Path:
 def test_pauses_of_programs_are_judged_and_told(tmp_path: Path) -> None:
     result = judge_programs(LOSSLESS, stored(made(tmp_path, "sound"), paused(7, 7)))
     assert result.valid, result.verdict.summary
-    assert tells(result.pauses[0], "paused 7 times", "1.000 ms", "h1-eth0 by s1-eth1", "class 0")
+    assert tells(result.pauses[0], "paused 7 times", "1.000 ms", "h1 out by s1-eth1", "class 0")
     assert any(tells(line, "headroom:", "8,000", "20,000 bytes", "s1-eth1") for line in result.pauses)
     for name, report in (("held", paused(7, 6)), ("lost", paused(7, 7, dropped=1)), ("not told", REPORT)):
         assert not judge_programs(LOSSLESS, stored(made(tmp_path, name), report)).valid
