@@ -43,7 +43,7 @@ ETCD_TRIP_S = 4 * ETCD_DELAY_S
 REDIS_DELAY_S = 10e-6
 PROGRAMS: Mapping[str, Program] = {
     "etcd": Program(
-        "etcd 3.4, three members",
+        "etcd, three members",
         ("etcd-server", "etcd-client"),
         (
             Figure(

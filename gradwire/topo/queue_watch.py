@@ -24,10 +24,10 @@ from gradwire.topo.netlink.qdiscs import (
     TC_H_CLSACT,
     TC_MESSAGE,
 )
+from gradwire.topo.switch_sockets import SO_RCVBUFFORCE
 
 RTMGRP_TC = 0x8
 """Group of listeners to changes of traffic control (linux/rtnetlink.h)."""
-SO_RCVBUFFORCE = 33
 HEARD_BYTES = 4 << 20
 """Of what a listener has not read yet: some thousand changes, of which one is enough. Memory is taken as they come."""
 READ_BYTES = 1 << 16

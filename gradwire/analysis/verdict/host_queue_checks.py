@@ -34,7 +34,7 @@ def host_queue_checks(fabric: Fabric, counts: NetworkCounts, faults: tuple[Plann
     passed_by = {port: beyond for port in described if (beyond := frames.get(port, 0) - queued[port]) > 0}
     words = ports_in_words(fabric)
     wrong = [f"{words[port]} was changed" for port in described if port in changed]
-    wrong += [f"{frames:,} frames passed by {words[port]}" for port, frames in passed_by.items() if port not in changed]
+    wrong += [f"{count:,} frames passed by {words[port]}" for port, count in passed_by.items() if port not in changed]
     said = f"{len(described) - len(wrong)} of {len(described)} kept" + "".join(f"; {each}" for each in wrong[:1])
     whose = ", ".join(sorted({*described.values()}))
     yield Check("queues of hosts", said, f"all, for {whose}", not wrong, MEANING)

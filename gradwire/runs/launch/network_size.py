@@ -88,14 +88,15 @@ def _with_settings(described: SizedNetwork, rate: str, settings: tuple[str, ...]
         "fabric": shape,
         "program": {"given": {"command": "true"}},
     }
-    return _of_points(read_scenario(document, settings), "--set", described.name)
+    changed = _of_points(read_scenario(document, settings), "--set")
+    return replace(changed, name=f"{changed.fabric.hosts}-{rate_text(changed.fabric.rate_bps)}")
 
 
-def _of_points(scenario: AnyScenario, source: str, name: str | None = None) -> SizedNetwork:
+def _of_points(scenario: AnyScenario, source: str) -> SizedNetwork:
     points: Sequence[ScenarioPoint] = scenario.points
     fabric = _only({point.network for point in points}, source, len(points))
     memory_mb = max(point.memory_mb for point in points)
-    return SizedNetwork(fabric, name or scenario.name, memory_mb, max(point.time_limit_s for point in points))
+    return SizedNetwork(fabric, scenario.name, memory_mb, max(point.time_limit_s for point in points))
 
 
 def _only(fabrics: set[Fabric], source: str, points: int) -> Fabric:

@@ -99,7 +99,7 @@ def test_pauses_hold_rdma_back(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "valid" in done.stdout
-    assert re.search(r"paused \d+ times.*h2-eth0 by s1-eth2, class 0", " ".join(done.stdout.split()))
+    assert re.search(r"paused \d+ times.*h2 out by s1-eth2, class 0", " ".join(done.stdout.split()))
 
 
 def test_iwarp_carries_all_that_was_written(tmp_path: Path) -> None:

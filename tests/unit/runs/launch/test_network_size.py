@@ -53,6 +53,11 @@ def test_keys_of_a_scenario_change_the_network_of_a_size_and_nothing_else(more: 
     assert (far.name, far.memory_mb, far.wall_limit_s) == (plain.name, plain.memory_mb, plain.wall_limit_s)
 
 
+def test_a_size_that_keys_change_has_the_name_of_what_it_became() -> None:
+    changed = bench_of(NetworkOptions(workers=8, rate="100gbit", settings=("fabric.rate=25gbit", "cluster.workers=4")))
+    assert (changed.name, changed.fabric.hosts, changed.fabric.rate_bps) == ("4-25gbit", 4, 25e9)
+
+
 def test_a_scenario_gives_its_network_and_its_limits(scenario: Path) -> None:
     bench = bench_of(NetworkOptions(scenario))
     assert (bench.fabric.hosts, bench.fabric.rate_bps) == (4, 25e9)
