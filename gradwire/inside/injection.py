@@ -203,7 +203,7 @@ class NetworkPatient:
             self._states.get(link, LinkState()),
             wanted,
             self._network.naming,
-            exact_timers=True,
+            shaper=self._network.shaper,
             has_seed=self._has_seed,
             own_loss=self._network.loss_of,
         )

@@ -10,6 +10,7 @@ import socket
 import struct
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from gradwire.faults import MachineFault
@@ -25,6 +26,7 @@ CTRL_CMD_GETFAMILY = 3
 CTRL_ATTR_FAMILY_NAME = 2
 NLM_F_REQUEST = 1
 NLMSG_ERROR = 2
+LINE_COUNTERS = Path("/proc/lines")
 NETEM_WITH_SEED = ["handle", "2:", "netem", "loss", "1%", "seed", "1"]
 
 
@@ -40,6 +42,9 @@ class Abilities:
     has_openvswitch: bool
     #: tc and the kernel both know netem's `seed`, with which losses repeat.
     has_netem_seed: bool
+    #: The kernel counts what lines carry, and HTB charges each frame of a burst what it occupies on the line
+    #: (vm/patches/6.12/lines.patch).
+    counts_lines: bool = False
 
 
 def probe_kernel() -> Abilities:
@@ -51,7 +56,8 @@ def probe_kernel() -> Abilities:
         (has_prio, has_fq, _), last = _trials([["handle", "1:", "prio"], ["handle", "3:", "fq"], NETEM_WITH_SEED])
     # Kernels before 6.6 accept netem's seed silently and ignore it.
     has_seed = any("seed" in qdisc.get("options", {}) for qdisc in last)
-    abilities = Abilities(has_prio, has_fq, _has_generic_netlink_family("ovs_datapath"), has_seed)
+    has_openvswitch = _has_generic_netlink_family("ovs_datapath")
+    abilities = Abilities(has_prio, has_fq, has_openvswitch, has_seed, LINE_COUNTERS.exists())
     LOG.info("kernel abilities: %s", asdict(abilities))
     return abilities
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from gradwire.datatypes.records import PlannedFault
 from gradwire.network.fabric import MAX_BANDS, Fabric, Link, Port
-from gradwire.topo.tc import band_options, line_options
+from gradwire.topo.tc import Shaper, band_options
 from gradwire.topo.wiring import Naming, asked_of_switches, controller_arguments, inner_end_of_far, near_end
 
 CUTS = ("link-down", "flapping")
@@ -77,7 +77,7 @@ def link_commands(
     after: LinkState,
     naming: Naming,
     *,
-    exact_timers: bool,
+    shaper: Shaper,
     has_seed: bool,
     own_loss: Callable[[Port], float],
 ) -> NetworkCommands:
@@ -104,9 +104,7 @@ def link_commands(
                 commands.append(["qdisc", "change", "dev", interface, *options])
         if before.rate_bps != after.rate_bps:
             rate_bps = min(after.rate_bps, link.rate_bps)
-            commands.append(
-                ["class", "change", "dev", interface, *line_options(naming.fabric, rate_bps, exact_timers=exact_timers)]
-            )
+            commands.append(["class", "change", "dev", interface, *shaper.line(naming.fabric, rate_bps)])
         if commands:
             tc.setdefault("" if naming.is_switch(port.device) else port.device, []).extend(commands)
     return NetworkCommands(ip, tc)

@@ -9,21 +9,18 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from pathlib import Path
 
 from gradwire.datatypes.network_counts import LineCount
 from gradwire.faults import MachineFault
-from gradwire.network.fabric import ETHERNET_HEADER_BYTES, Fabric, Port
+from gradwire.network.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric, Port
+from gradwire.network.frame_sizes import LEAST_FRAME_BYTES
 from gradwire.network_namespace import network_namespace
+from gradwire.topo.abilities import LINE_COUNTERS
 from gradwire.topo.flow_control import BuiltNetwork
 
-CONTROL_FILE = Path("/proc/lines")
 LARGEST_PACKET_BYTES = 1 << 16
 """Size of the largest packet that a program may hand to its interface, whatever the size of the network's own
 bursts."""
-MOST_HEADERS_BYTES = 160
-"""Size of the largest headers of a TCP frame: 14 bytes of Ethernet, 40 of IPv6, 60 of TCP, and room for an
-encapsulation."""
 SETTLING_LOOKS = 1000
 """Number of times to look whether anything is still under way, before the counts are taken as they are."""
 MOST_LINKS_OF_WAY = 8
@@ -34,20 +31,19 @@ of others."""
 
 
 def limit_ns(fabric: Fabric, rate_bps: float) -> int:
-    """By how much a line may run ahead of its rate: its shaper's burst, and the packet that overdraws it, with headers
-    of each of its frames. 0 for a line without a rate."""
+    """How far a line may be behind with its frames when it is given the next packet: by its shaper's burst, and by a
+    packet more, for programs that send a few frames of control past their queues. 0 for a line without a rate."""
     if math.isinf(rate_bps):
         return 0
-    packet_bytes = max(LARGEST_PACKET_BYTES, fabric.gso_bytes)
-    headers_bytes = MOST_HEADERS_BYTES * math.ceil(packet_bytes / fabric.mss_bytes())
-    burst_bytes = fabric.burst_bytes(rate_bps, exact_timers=True) + packet_bytes + headers_bytes + ETHERNET_HEADER_BYTES
-    return math.ceil(burst_bytes * 8e9 / fabric.shaped_rate_bps(rate_bps))
+    burst_bytes = fabric.burst_bytes(rate_bps, exact_timers=True) + max(LARGEST_PACKET_BYTES, fabric.gso_bytes)
+    return math.ceil(burst_bytes * 8e9 / rate_bps)
 
 
 def description(number: int, interface: str, fabric: Fabric, rate_bps: float) -> str:
-    """The line of text that makes a line count. rate_bps: its rate, with preamble, FCS and gap of each full frame."""
-    rate_bytes = 0 if math.isinf(rate_bps) else round(fabric.shaped_rate_bps(rate_bps)) // 8
-    return f"line {number} {interface} {rate_bytes} {limit_ns(fabric, rate_bps)}"
+    """The line of text that makes a line count. rate_bps: its rate, with preamble, FCS and gap of each frame."""
+    rate_bytes = 0 if math.isinf(rate_bps) else round(rate_bps) // 8
+    frame = f"{PREAMBLE_FCS_GAP_BYTES} {LEAST_FRAME_BYTES}"
+    return f"line {number} {interface} {rate_bytes} {limit_ns(fabric, rate_bps)} {frame}"
 
 
 def parse_lines(text: str, ports: Sequence[Port], limits_ns: Sequence[int], begin_ns: int) -> tuple[LineCount, ...]:
@@ -75,7 +71,8 @@ def parse_lines(text: str, ports: Sequence[Port], limits_ns: Sequence[int], begi
 
 
 class LineCounters:
-    """The counters of a network's lines, from its making on. Raises MachineFault where the kernel refuses them.
+    """The counters of a network's lines, from its making on, in a kernel that has them (`Abilities.counts_lines`).
+    Raises MachineFault where the kernel refuses them.
 
     From then on, programs on a host can make no interface that leads to another host.
     """
@@ -96,11 +93,6 @@ class LineCounters:
             with network_namespace(place) if place else nullcontext():
                 _say([*said, f"host {host}"] if place else said)
 
-    @staticmethod
-    def are_there() -> bool:
-        """Returns whether the kernel counts lines. Only kernels built from Linux 6.12 do."""
-        return CONTROL_FILE.exists()
-
     def forget(self) -> None:
         """Sets all counters to zero."""
         self._begin_ns = time.monotonic_ns()
@@ -108,7 +100,7 @@ class LineCounters:
 
     def counts(self) -> tuple[LineCount, ...]:
         """Reads what each line has carried since the counters were opened."""
-        return parse_lines(CONTROL_FILE.read_text(), self._ports, self._limits_ns, self._begin_ns)
+        return parse_lines(LINE_COUNTERS.read_text(), self._ports, self._limits_ns, self._begin_ns)
 
     def settled(self) -> tuple[LineCount, ...]:
         """Reads the same counts once nothing is under way any more, or after SETTLING_LOOKS times the longest
@@ -124,7 +116,7 @@ class LineCounters:
 
 def _say(lines: Sequence[str]) -> None:
     try:
-        with CONTROL_FILE.open("w") as file:
+        with LINE_COUNTERS.open("w") as file:
             for line in lines:
                 file.write(line + "\n")
                 file.flush()

@@ -38,7 +38,7 @@ from gradwire.topo.netlink.qdiscs import QdiscEntry, can_be_copied, copying, par
 from gradwire.topo.nodes import BatchSwitch, FabricTopo, OutsideController, QuietHost, QuietLink, QuietMininet
 from gradwire.topo.queue_watch import QueueWatch
 from gradwire.topo.switch_sockets import enlarge_switch_sockets, switch_process
-from gradwire.topo.tc import Classify, batch_text, port_commands
+from gradwire.topo.tc import Classify, Shaper, batch_text, port_commands
 from gradwire.topo.wiring import (
     Naming,
     asked_of_switches,
@@ -114,6 +114,11 @@ class Network:
         """The way in which packets are assigned to a band."""
         return Classify.DSCP if self.userspace else Classify.SKB_PRIORITY
 
+    @property
+    def shaper(self) -> Shaper:
+        """How ports are kept to their rates."""
+        return Shaper(exact_timers=self._owns_kernel, charges_frames=self._abilities.counts_lines)
+
     def __enter__(self) -> Network:
         if self.fabric.marks:
             require_red()
@@ -142,7 +147,7 @@ class Network:
             self._shape_ports()
             if self.fabric.lossless is not None:
                 self.flow_control = FlowControl(self, self.fabric.lossless)
-            if self._owns_kernel and LineCounters.are_there():
+            if self._owns_kernel and self._abilities.counts_lines:
                 self.line_counters = LineCounters(self)
             self._cleanup = undo.pop_all()
         return self
@@ -361,7 +366,7 @@ class Network:
                     self.fabric,
                     has_prio=self._abilities.has_prio,
                     has_fq=self._abilities.has_fq,
-                    exact_timers=self._owns_kernel,
+                    shaper=self.shaper,
                     # A user's controller need not know of queues: then the DSCP tells the band.
                     classify=Classify.DSCP if is_switch and self.fabric.controller else self.classify,
                     loss=self.loss_of(port),

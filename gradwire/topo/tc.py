@@ -1,7 +1,7 @@
 """Traffic control of a port as argument lists: a line rate over strict-priority bands over deep, fair queues. Pure.
 
-Every port is shaped by HTB to the rate at which full frames leave at line rate. Below the shaper, band 0 (control and
-pure ACKs) is always served first, then band 1, and so on. The queues are so deep that the traffic sees a lossless
+Every port is shaped by HTB to its line's rate (`Shaper`). Below the shaper, band 0 (control and pure ACKs) is always
+served first, then band 1, and so on. The queues are so deep that the traffic sees a lossless
 fabric (PFC), unless the fabric has finite buffers or marks: then switches' ports have queues that drop what does not
 fit, and mark what waits behind too much.
 
@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gradwire.faults import InputFault, MachineFault
@@ -44,6 +44,7 @@ from gradwire.network.fabric import (
     socket_priority,
 )
 from gradwire.network.flowlets import mark_of_way
+from gradwire.network.frame_sizes import LEAST_FRAME_BYTES, PREAMBLE_FCS_GAP_BYTES
 from gradwire.network.sprayed_ways import chunk_bits, turns_of, way_mac, way_of_turn, ways_of
 
 PRIO_HANDLE = f"{BANDS_MAJOR}:"
@@ -66,6 +67,8 @@ QUANTUM_BYTES = 65536
 UNLIMITED_BPS = 10**12
 """Stands for "no limit" where HTB keeps the bands and needs a number; links on the wall clock are slower by orders of
 magnitude."""
+FRAME_CHARGE = ("overhead", str(PREAMBLE_FCS_GAP_BYTES), "mpu", str(LEAST_FRAME_BYTES))
+"""tc's words for what each frame is charged besides its own bytes, and at least."""
 IDENTIFICATION_AT = 4
 """Offset of the identification in the IPv4 header, in bytes."""
 MOST_AVERAGED = 1000
@@ -77,6 +80,34 @@ forget its average while a queue is empty, which takes no time here: half of the
 PROTOCOLS = {"ip": "ip", "ip6": "ipv6"}
 """Names of IPv4 and IPv6 in filters, by tc's words for their headers."""
 KINDS = tuple(PROTOCOLS)
+
+
+@dataclass(frozen=True)
+class Shaper:
+    """How a kernel's HTB keeps a port to its line's rate."""
+
+    #: Whether the clock is virtual; see Fabric.burst_bytes.
+    exact_timers: bool
+    #: Whether HTB charges each frame of a burst what it occupies on the line, with preamble, FCS and gap, and at least
+    #: the 84 bytes of the smallest frame of Ethernet (vm/patches/6.12/lines.patch). Any other kernel adds `overhead`
+    #: once for each burst: there the rate is that at which full frames leave at line rate, and smaller ones leave
+    #: faster.
+    charges_frames: bool
+
+    def rate_words(self, fabric: Fabric, rate_bps: float) -> list[str]:
+        """Returns tc's words for the rate of a line. An infinite rate is not limited."""
+        if math.isinf(rate_bps):
+            return ["rate", f"{UNLIMITED_BPS}bit"]
+        if not self.charges_frames:
+            return ["rate", f"{round(fabric.shaped_rate_bps(rate_bps))}bit"]
+        return ["rate", f"{round(rate_bps)}bit", *FRAME_CHARGE]
+
+    def line(self, fabric: Fabric, rate_bps: float) -> list[str]:
+        """Returns the arguments of `class add` and `class change` for the shaper of a port at this line rate, where
+        sch_prio has the bands."""
+        burst = str(fabric.burst_bytes(rate_bps, exact_timers=self.exact_timers))
+        limits = [*self.rate_words(fabric, rate_bps), "burst", burst, "cburst", burst, "quantum", str(QUANTUM_BYTES)]
+        return ["parent", SHAPER_HANDLE, "classid", f"{SHAPER_HANDLE}1", "htb", *limits]
 
 
 class Classify(StrEnum):
@@ -99,7 +130,7 @@ def port_commands(
     has_prio: bool,
     classify: Classify,
     has_fq: bool,
-    exact_timers: bool,
+    shaper: Shaper,
     loss: float = 0.0,
     netem_seed: int | None = None,
     impaired: bool = False,
@@ -111,7 +142,6 @@ def port_commands(
 
     The interface must not have been shaped before.
 
-    exact_timers: whether the clock is virtual; see Fabric.burst_bytes.
     has_fq: whether the kernel has sch_fq. Without it, or if `fabric.fair_queues` is off, a band is one FIFO.
     has_prio: whether the kernel has sch_prio. Without it, HTB class priorities give the same order, except that a
     lower class keeps a trickle of 8 kbit/s and there are at most 8 bands.
@@ -128,15 +158,12 @@ def port_commands(
 
     Raises InputFault for more bands than the kernel can order.
     """
-    shaped_bps = fabric.shaped_rate_bps(rate_bps)
-    rate = f"{UNLIMITED_BPS if math.isinf(shaped_bps) else round(shaped_bps)}bit"
-    burst = str(fabric.burst_bytes(rate_bps, exact_timers=exact_timers))
     if not has_prio:
-        bands = _htb_bands(interface, rate, burst, fabric.bands)
+        bands = _htb_bands(interface, fabric, rate_bps, shaper)
     elif math.isinf(rate_bps):
         bands = [_prio(interface, ["root"], fabric.bands)]
     else:
-        bands = _prio_bands(interface, rate, burst, fabric.bands)
+        bands = _prio_bands(interface, fabric.bands, shaper.line(fabric, rate_bps))
     sizes = queue_bytes or (fabric.buffer_bytes, fabric.ecn_bytes)
     red = (fabric.ecn_most_bytes, fabric.ecn_share)
     queue = switch_queue(*sizes, fabric.gso_bytes, rate_bps, red) if bounded and any(sizes) else None
@@ -154,10 +181,10 @@ def port_commands(
     return bands + leaves + filters + ([] if bounded else spraying_commands(interface, fabric))
 
 
-def _prio_bands(interface: str, rate: str, burst: str, bands: int) -> list[list[str]]:
+def _prio_bands(interface: str, bands: int, line: list[str]) -> list[list[str]]:
     return [
         ["qdisc", "add", "dev", interface, "root", "handle", SHAPER_HANDLE, "htb", "default", "1"],
-        ["class", "add", "dev", interface, *_line(rate, burst)],
+        ["class", "add", "dev", interface, *line],
         _prio(interface, ["parent", "5:1"], bands),
     ]
 
@@ -168,15 +195,18 @@ def _prio(interface: str, place: list[str], bands: int) -> list[str]:
     return ["qdisc", "add", "dev", interface, *place, "handle", PRIO_HANDLE, "prio", "bands", str(bands), *priomap]
 
 
-def _htb_bands(interface: str, rate: str, burst: str, bands: int) -> list[list[str]]:
+def _htb_bands(interface: str, fabric: Fabric, rate_bps: float, shaper: Shaper) -> list[list[str]]:
     """Commands that keep the bands in HTB classes. HTB first serves classes below their own rate, whatever their
     priority, so that rate is a trickle and the rest is borrowed."""
+    bands = fabric.bands
     if bands > HTB_PRIORITIES:
         raise InputFault(
             f"fabric.classes = {bands - 1}: this kernel has no sch_prio, and HTB orders at most {HTB_PRIORITIES - 1} "
             f"classes besides control; use at most {HTB_PRIORITIES - 1} classes or the virtual clock"
         )
     quantum = ["quantum", str(QUANTUM_BYTES)]
+    rate = shaper.rate_words(fabric, rate_bps)[1]
+    burst = str(fabric.burst_bytes(rate_bps, exact_timers=shaper.exact_timers))
     line = ["rate", rate, "ceil", rate, "burst", burst, "cburst", burst, *quantum]
     trickle = ["rate", f"{TRICKLE_BPS}bit", "ceil", rate, "burst", str(TRICKLE_BURST_BYTES), "cburst", burst, *quantum]
     leaves = [
@@ -245,18 +275,6 @@ def band_options(fabric: Fabric, band: int, loss: float, delay_s: float, netem_s
     losses = ["loss", f"{loss * 100:.6f}%"] if loss else []
     seed = [] if netem_seed is None else ["seed", str(netem_seed + band)]
     return [*place, *(["delay", f"{round(delay_s * 1e6)}us"] if delay_s else []), *losses, *seed]
-
-
-def line_options(fabric: Fabric, rate_bps: float, *, exact_timers: bool) -> list[str]:
-    """The shaper's class of a port at this line rate, where sch_prio has the bands; for `class add` and `class
-    change`."""
-    burst = str(fabric.burst_bytes(rate_bps, exact_timers=exact_timers))
-    return _line(f"{round(fabric.shaped_rate_bps(rate_bps))}bit", burst)
-
-
-def _line(rate: str, burst: str) -> list[str]:
-    shaper = ["rate", rate, "burst", burst, "cburst", burst, "quantum", str(QUANTUM_BYTES)]
-    return ["parent", SHAPER_HANDLE, "classid", f"{SHAPER_HANDLE}1", "htb", *shaper]
 
 
 def _leaf(fabric: Fabric, has_fq: bool, loss: float, netem_seed: int | None) -> list[str]:

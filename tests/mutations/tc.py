@@ -232,6 +232,7 @@ OF_PROGRAMS = [
         PROGRAMS,
     ),
     Fault("a program's port is 5 % too fast", rated(1.05, at(FIRST_HOST)), PROGRAMS),
+    Fault("programs' ports charge nothing but the bytes of frames", changed(option("overhead", "0")), PROGRAMS),
     Fault("programs' frames are six times as long", longer_frames, PROGRAMS),
     Fault("a program's port has no shaper", changed(unshaped, at(FIRST_HOST)), PROGRAMS),
     Fault(

@@ -91,6 +91,34 @@ def test_a_line_that_was_faster_makes_a_run_invalid(tmp_path: Path) -> None:
     assert failed == {"h1-eth0", "h2-eth0", "h3-eth0", "h4-eth0"}
 
 
+SMALL = """
+import os, socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+if os.environ["GRADWIRE_HOST"] == "h1":
+    time.sleep(0.05)
+    s.sendto(bytes(18), ("h2", 9))
+    s.setsockopt(socket.IPPROTO_UDP, 103, 18)
+    for _ in range(20):
+        s.sendto(bytes(50 * 18), ("h2", 9))
+    s.setsockopt(socket.IPPROTO_UDP, 103, 0)
+    for _ in range(1000):
+        s.sendto(bytes(18), ("h2", 9))
+else:
+    s.bind(("", 9))
+    times_ns = [(s.recv(99), time.monotonic_ns())[1] for _ in range(2001)]
+    print("took", times_ns[-1] - times_ns[0])
+"""
+
+
+def test_the_smallest_frames_take_84_bytes_of_the_line_each(tmp_path: Path) -> None:
+    """1,000 of them leave in bursts of 50, and the others one by one. Of what is sent, 1,514 bytes may leave at once."""
+    (tmp_path / "small.py").write_text(SMALL)
+    done = execute(tmp_path, "--workers", "2", "--rate", "100mbit", "--", "python3", "-S", "small.py")
+    assert done.status == 0, done.out + done.err
+    took_ns = int(done.out.rpartition("took ")[2].split()[0])
+    assert (2000 * 84 - 1538) * 80 <= took_ns <= 2000 * 84 * 80
+
+
 SEGMENTS = """
 import os, socket, time
 size = 8900 if os.environ["GRADWIRE_HOST"] == "h1" else 1400

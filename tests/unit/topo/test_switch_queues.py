@@ -9,9 +9,10 @@ import pytest
 
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
-from gradwire.topo.tc import Classify, averaged_packets, port_commands
+from gradwire.topo.tc import Classify, Shaper, averaged_packets, port_commands
 
 FRAME_BYTES = 1514
+PATCHED = Shaper(exact_timers=True, charges_frames=True)
 FINITE = Fabric(hosts=4, rate_bps=10e9, classes=1, gso_bytes=FRAME_BYTES, buffer_bytes=100_000)
 MARKING = replace(FINITE, ecn_bytes=30_280)
 
@@ -25,7 +26,7 @@ def queues(fabric: Fabric, *, bounded: bool = True, impaired: bool = False, rate
         has_prio=True,
         classify=Classify.SKB_PRIORITY,
         has_fq=True,
-        exact_timers=True,
+        shaper=PATCHED,
         impaired=impaired,
         bounded=bounded,
     )

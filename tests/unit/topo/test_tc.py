@@ -1,11 +1,13 @@
+import math
 from dataclasses import replace
 
 import pytest
 
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric, socket_priority
-from gradwire.topo.tc import Classify, batch_text, class_of_band, port_commands
+from gradwire.topo.tc import Classify, Shaper, batch_text, class_of_band, port_commands
 
+WALL, PATCHED = (Shaper(exact_timers=is_virtual, charges_frames=is_virtual) for is_virtual in (False, True))
 FABRIC = Fabric(hosts=4, rate_bps=10e9, classes=2)
 
 
@@ -14,7 +16,7 @@ def lines(
     *,
     has_prio: bool = True,
     classify: Classify = Classify.SKB_PRIORITY,
-    exact_timers: bool = False,
+    shaper: Shaper = WALL,
     **loss: float,
 ) -> list[str]:
     commands = port_commands(
@@ -24,7 +26,7 @@ def lines(
         has_prio=has_prio,
         classify=classify,
         has_fq=False,
-        exact_timers=exact_timers,
+        shaper=shaper,
         **loss,  # type: ignore[arg-type]
     )
     return [" ".join(command) for command in commands]
@@ -39,6 +41,13 @@ def test_strict_priority_with_sch_prio_word_for_word() -> None:
         "qdisc add dev h1-eth0 parent 1:2 pfifo limit 100000",
         "qdisc add dev h1-eth0 parent 1:3 pfifo limit 100000",
     ]
+
+
+def test_a_kernel_that_charges_frames_has_the_rate_of_the_line() -> None:
+    assert lines(shaper=PATCHED)[1] == (
+        "class add dev h1-eth0 parent 5: classid 5:1 htb rate 10000000000bit overhead 24 mpu 84 burst 2500 cburst 2500 quantum 65536"
+    )
+    assert PATCHED.rate_words(FABRIC, math.inf) == WALL.rate_words(FABRIC, math.inf) == ["rate", "1000000000000bit"]
 
 
 def test_htb_classes_stand_in_for_sch_prio() -> None:

@@ -16,7 +16,7 @@ from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric, Topology, dscp_of_band
 from gradwire.topo.netlink.addresses import neighbour_requests
-from gradwire.topo.tc import Classify, port_commands
+from gradwire.topo.tc import Classify, Shaper, port_commands
 from gradwire.topo.wiring import Naming, link_commands
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
@@ -25,6 +25,7 @@ from tests.shared.examples import examples
 from tests.shared.fabric_links import link_bytes, supported_jobs
 from tests.shared.small_jobs import compiled, dependencies, job_of, profile_of, with_cell, with_dependencies, without_op
 
+PATCHED = Shaper(exact_timers=True, charges_frames=True)
 SINGLE = Fabric(3, 1e9, aggregators=True)
 LEAF_SPINE = Fabric(4, 1e9, Topology.LEAF_SPINE, leaves=2, spines=2, aggregators=True)
 
@@ -63,7 +64,7 @@ def test_a_port_without_limit_keeps_its_bands(has_prio: bool) -> None:
         has_prio=has_prio,
         classify=Classify.SKB_PRIORITY,
         has_fq=False,
-        exact_timers=True,
+        shaper=PATCHED,
     )
     text = [" ".join(command) for command in commands]
     assert [line for line in text if "pfifo" in line and "parent 1:" in line] == [
