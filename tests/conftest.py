@@ -12,12 +12,18 @@ from hypothesis import settings
 from tests.core import CORE
 from tests.file_parts import files_in_part, part_of
 from tests.shared.examples import DEFAULT, examples
+from tests.shared.own_pace import learn_pace_in
 from tests.unmet import NEEDS, is_met
 
 PROGRAMS, BROAD, END_TO_END = "programs", "broad", "end_to_end"
 settings.register_profile("gradwire", max_examples=examples(DEFAULT))
 settings.load_profile("gradwire")
 REASONS = frozenset(need.reason for need in NEEDS.values())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _learns_its_own_pace(tmp_path_factory: pytest.TempPathFactory) -> None:
+    learn_pace_in(tmp_path_factory.mktemp("pace"))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

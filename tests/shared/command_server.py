@@ -18,6 +18,7 @@ from typing import Any
 
 import gradwire.__main__
 import gradwire.cli
+from tests.shared.own_pace import learn_pace_in
 
 
 def serve() -> None:
@@ -44,6 +45,7 @@ def _become(request: dict[str, Any]) -> None:
         os.dup2(stream, number)
         os.close(stream)
     sys.stdin = os.fdopen(0, closefd=False)
+    learn_pace_in(folder)
     os.chdir(request["cwd"])
     if request["gone"]:
         Path(request["cwd"]).rmdir()
