@@ -38,7 +38,8 @@ def estimates_table(
         for point in estimates
     )
     unsteady = sum(not point.period for point in estimates)
-    foot = f"{MODEL_NOT_RUN}{OF_JOBS if of_jobs else ''} ms: wall time of one core. All {len(estimates)} points took {took_s:.1f} s."
+    all_of_them = f"All {len(estimates)} points" if len(estimates) > 1 else "The point"
+    foot = f"{MODEL_NOT_RUN}{OF_JOBS if of_jobs else ''} ms: wall time of one core. {all_of_them} took {took_s:.1f} s."
     if unsteady:
         which = "The schedule of 1 point" if unsteady == 1 else f"The schedules of {unsteady} points"
         foot += f" {which} did not repeat: means over many iterations are shown."

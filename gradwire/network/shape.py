@@ -26,7 +26,7 @@ class NetworkShape(ShapeNumbers):
         if self.rate_bps <= 0:
             yield f"fabric.rate = {self.rate_bps}: must be above 0"
         if self.rails and self.nics_per_host == 1:
-            yield "fabric.rails = true: needs hosts with several NICs: cluster.nics_per_host"
+            yield "fabric.rails = true: needs hosts with several NICs: cluster.nics_per_host, and as many fabric.leaves"
         yield from self.topology.structure.defects(self)
 
     def link_defects(self) -> Iterator[str]:

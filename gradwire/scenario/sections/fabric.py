@@ -392,6 +392,8 @@ class FabricSection(Section):
             and self.routing != FabricSection.model_fields["routing"].default
         ):
             idle["routing"] = f"'{Topology.LEAF_SPINE}' or any other but '{self.topology}'"
+        if "rails" in idle:
+            idle["rails"] += ", a leaf for each of a host's cluster.nics_per_host (fabric.leaves), and fabric.spines"
         if idle:
             raise ValueError(
                 "\n".join(
