@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from gradwire.faults import UnfitMachine
+from gradwire.faults import InputFault, UnfitMachine
 
 PARTIAL_SUFFIX = ".partial"
 """Suffix of files that are not complete. They remain only if their command was killed; `gradwire clean` removes
@@ -25,6 +25,17 @@ TOO_MANY = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 """Errors of no file in particular: too many processes or open files, or too little memory."""
 ROOM_BYTES = 1 << 20
 """A disk with less room is full: what a point writes has to fit, and the message that it did not."""
+
+
+def without_links(path: Path) -> Path:
+    """The absolute path of where a file lies. Links that go round stay as they are, and cannot be opened.
+
+    Raises InputFault for what cannot be a path.
+    """
+    try:
+        return Path(os.path.realpath(path))
+    except ValueError as error:
+        raise InputFault(f"{str(path)!r}: is not a path: {error}") from error
 
 
 @contextmanager

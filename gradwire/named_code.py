@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradwire.faults import Fault, InputFault
+from gradwire.files import without_links
 from gradwire.reading_budget import SpentError, reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, read_text
 
@@ -43,17 +44,6 @@ COMMAND_LINE = NamedBy("the command line", Path("/"))
 RUN_FOLDER = NamedBy("a run folder", None)
 _PERMITTED: set[Path] = set()
 """Files that this process may run, by their paths without links."""
-
-
-def without_links(path: Path) -> Path:
-    """The absolute path of where a file lies. Links that go round stay as they are, and cannot be opened.
-
-    Raises InputFault for what cannot be a path.
-    """
-    try:
-        return Path(os.path.realpath(path))
-    except ValueError as error:
-        raise InputFault(f"{str(path)!r}: is not a path: {error}") from error
 
 
 def named_by_scenario(path: Path) -> NamedBy:

@@ -154,7 +154,7 @@ def add_to(app: typer.Typer) -> None:
         collective, width = kind_of(kind), TYPES[dtype]
         wanted = expectations_of(expect or [])
         if csv_file:
-            refuse_unusable_file(csv_file)
+            refuse_unusable_file(csv_file, "--csv")
         found = list(rows(comm, wires, collective, sizes_of(sizes), width))
         judged = [(one, row_of(comm, wires, collective, one.size_bytes, width)) for one in wanted]
         if csv_file:

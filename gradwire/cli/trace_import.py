@@ -15,7 +15,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
-from gradwire.files import replace_text
+from gradwire.files import replace_text, without_links
 from gradwire.runs.launch.place import refuse_unusable, writing
 from gradwire.runs.stored.stored_run import VERDICT_FILE
 from gradwire.workloads import units
@@ -123,7 +123,7 @@ def _files(traces: Sequence[Path]) -> list[Path]:
 
 def _name(path: Path) -> str:
     """A file's or folder's name without endings."""
-    return re.sub(r"\.(json|gz|et|xml)\b", "", path.resolve().name).strip(".") or "trace"
+    return re.sub(r"\.(json|gz|et|xml)\b", "", without_links(path).name).strip(".") or "trace"
 
 
 def _scenario_file(folder: Path) -> Path:

@@ -211,15 +211,17 @@ class NetworkPatient:
         self._states[link] = wanted
 
     def _run(self, commands: NetworkCommands) -> None:
-        for tool, batches in (("ip", commands.ip), ("tc", commands.tc)):
-            for device, batch in batches.items():
-                if not device:
-                    run_promptly([tool, "-batch", "-"], batch_text(batch))
-                    continue
-                host = self._network.fabric.endpoint_names().index(device)
-                watch = self._network.queue_watch
-                with (
-                    watch.own(device) if watch is not None else nullcontext(),
-                    network_namespace(namespace_of(self._network.host_pid(host))),
-                ):
-                    run_promptly([tool, "-batch", "-"], batch_text(batch))
+        for device, batch in commands.ip.items():
+            self._run_batch("ip", device, batch)
+        watch = self._network.queue_watch
+        for device, batch in commands.tc.items():
+            with watch.own(device, len(batch)) if watch is not None and device else nullcontext():
+                self._run_batch("tc", device, batch)
+
+    def _run_batch(self, tool: str, device: str, batch: list[list[str]]) -> None:
+        """Runs commands in the network namespace of a host, or for "" in the switches'."""
+        namespace = ""
+        if device:
+            namespace = namespace_of(self._network.host_pid(self._network.fabric.endpoint_names().index(device)))
+        with network_namespace(namespace) if namespace else nullcontext():
+            run_promptly([tool, "-batch", "-"], batch_text(batch))

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from gradwire.faults import InputFault
+from gradwire.files import without_links
 from gradwire.inside.program_protocol import PROGRAMS_FILE, JobTask, make_figures_folders, place_name, write_task
 from gradwire.network.fabric import Fabric
 from gradwire.programs.launch import SHELL_LINE, Launch, Started, path_on_hosts, programs, warm_start
@@ -75,7 +76,7 @@ def command_defect(command: str) -> str:
     if not found:
         return f"{word}: no such program on the PATH; install it, or give its path"
     path = Path(found)
-    defect = file_defect(path.resolve()) if path.is_absolute() and path.is_file() else ""
+    defect = file_defect(without_links(path)) if path.is_absolute() and path.is_file() else ""
     return f"{found}: {defect}" if defect else ""
 
 

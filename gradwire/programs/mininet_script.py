@@ -18,7 +18,7 @@ import msgspec
 
 from gradwire import PACKAGE
 from gradwire.faults import InputFault, MachineFault
-from gradwire.files import replacing
+from gradwire.files import replacing, without_links
 from gradwire.inside.program_protocol import (
     Event,
     Output,
@@ -115,7 +115,7 @@ def check_script(path: Path) -> Path:
     if not path.is_file():
         raise InputFault(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}; give a Mininet script, or mn")
     try:
-        defect = file_defect(path.resolve())
+        defect = file_defect(without_links(path))
     except OSError as error:
         raise InputFault(f"{path}: cannot be read: {error.strerror}") from error
     if defect:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gradwire.faults import InputFault
+from gradwire.files import without_links
 
 OWN_OF_THE_KERNEL = ("/dev", "/proc", "/run", "/sys")
 """Folders that are the kernel's own: the machine's are not seen in it."""
@@ -38,7 +39,7 @@ def check_program(argv: Sequence[str], search_path: str) -> None:
     found = shutil.which(name, path=search_path)
     if found is None:
         raise InputFault(f"{name}: {_why_not_found(name)}")
-    defect = file_defect(Path(found).resolve())
+    defect = file_defect(without_links(Path(found)))
     if defect:
         raise InputFault(f"{found}: {defect}")
 
@@ -58,7 +59,7 @@ def covered_folders(results: Path, start: Path) -> tuple[str, ...]:
 
     start: the folder that programs start in. Raises InputFault if it would be covered.
     """
-    results = results.resolve()
+    results = without_links(results)
     if start.is_relative_to(results):
         raise InputFault(
             f"{start}: programs start in the current folder, and {results}, where what is noted of them goes, is not "

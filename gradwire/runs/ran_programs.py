@@ -14,6 +14,7 @@ from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.datatypes.pauses import PAUSES_FILE, PauseEvents
 from gradwire.datatypes.records import CAPTURE_FOLDER
 from gradwire.faults import InputFault
+from gradwire.files import without_links
 from gradwire.inside.program_protocol import TASK_FILE
 from gradwire.network.fabric import Fabric
 from gradwire.programs.execution import SUMMARY_FILE, ProgramRunSummary
@@ -46,7 +47,7 @@ class Executed:
     @property
     def label(self) -> str:
         """Name of the folder."""
-        return self.folder.resolve().name
+        return without_links(self.folder).name
 
     def summary(self) -> ProgramRunSummary:
         """Reads the summary of the programs' run. Raises InputFault for a file that cannot be read."""

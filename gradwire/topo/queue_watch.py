@@ -7,6 +7,7 @@ What a queue counts does not tell: a program can change it and change it back, o
 from __future__ import annotations
 
 import errno
+import math
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,7 +58,7 @@ class QueueWatch:
     def changed(self) -> tuple[str, ...]:
         """Returns the ports whose queues somebody has changed, in order."""
         for listener in self._listeners:
-            self._take(listener)
+            self._note(listener, _changes_heard(listener))
         return tuple(each.port.interface for each in self._listeners if each.port.interface in self._changed)
 
     def close(self) -> None:
@@ -66,31 +67,41 @@ class QueueWatch:
             listener.heard.close()
 
     @contextmanager
-    def own(self, device: str) -> Iterator[None]:
-        """Does not note what is changed at a host's port during the block: the run itself does it, such as a fault."""
+    def own(self, device: str, commands: int) -> Iterator[None]:
+        """Does not note the changes at a host's ports that the run itself makes during the block, such as a fault, by so
+        many commands of tc.
+
+        The kernel tells of each command once, before the command ends. Whoever changes something at the same time makes it
+        tell more often, and then the ports that it told of count as changed.
+        """
         listeners = [each for each in self._listeners if each.port.device == device]
         for each in listeners:
-            self._take(each)
-        before = {*self._changed}
+            self._note(each, _changes_heard(each))
         yield
-        for each in listeners:
-            self._take(each)
-        self._changed = before
+        heard = [_changes_heard(each) for each in listeners]
+        if sum(heard) != commands:
+            for each, changes in zip(listeners, heard, strict=True):
+                self._note(each, changes)
 
-    def _take(self, listener: _Listener) -> None:
-        """Reads all that a listener has heard. One that heard more than it can hold has heard a change."""
-        while True:
-            try:
-                data = listener.heard.recv(READ_BYTES)
-            except BlockingIOError:
-                return
-            except OSError as error:
-                if error.errno != errno.ENOBUFS:
-                    raise
-                self._changed.add(listener.port.interface)
-                continue
-            if any(_is_change(kind, body, listener.number) for kind, _, body in messages(data)):
-                self._changed.add(listener.port.interface)
+    def _note(self, listener: _Listener, changes: float) -> None:
+        if changes:
+            self._changed.add(listener.port.interface)
+
+
+def _changes_heard(listener: _Listener) -> float:
+    """Reads all that a listener has heard, and returns the number of changes; infinity if it heard more than it can hold."""
+    changes = 0.0
+    while True:
+        try:
+            data = listener.heard.recv(READ_BYTES)
+        except BlockingIOError:
+            return changes
+        except OSError as error:
+            if error.errno != errno.ENOBUFS:
+                raise
+            changes = math.inf
+            continue
+        changes += sum(_is_change(kind, body, listener.number) for kind, _, body in messages(data))
 
 
 def _heard_socket() -> socket.socket:

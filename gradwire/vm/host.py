@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from gradwire.faults import InputFault, MachineFault
+from gradwire.files import without_links
 from gradwire.vm.owners import OWNER_VARIABLE, this_process
 from gradwire.vm.packages import install_command
 from gradwire.vm.streaming import FollowEnd, follow, pipe, process_group
@@ -58,7 +59,7 @@ def run_on_host(
     """
     require_root()
     workdir.mkdir(parents=True, exist_ok=True)
-    if workdir.resolve().is_relative_to(PRIVATE):
+    if without_links(workdir).is_relative_to(PRIVATE):
         raise InputFault(f"{workdir}: on the wall clock a run sees another {PRIVATE}; give another --out")
     if openvswitch and not SCHEMA.exists():
         raise MachineFault(f"Open vSwitch is not installed: run `{install_command('openvswitch')}`")

@@ -40,6 +40,8 @@ FAMILIES: Mapping[str, Place] = {
 STAR = "star"
 PROGRAMS = "programs"
 """A run of programs (program_trial.py), which no plan tells anything of."""
+SLOWED = "slowed-programs"
+"""The same programs, and a fault: for a while, the line of the silent host has half of its rate."""
 TRACEBACK = re.compile(r'File "([^"]+)", line')
 FOLDER, USED_FILE = "GRADWIRE_MUTATION_FOLDER", "fault-is-met"
 """The variable with the run's folder for processes with a fault, and what is in it once something has met that."""

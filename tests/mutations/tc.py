@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 import gradwire.inside.point
 import gradwire.topo.network
 import gradwire.topo.wiring
+from gradwire.inside.injection import NetworkPatient
 from gradwire.inside.point import ReplayBench
 from gradwire.inside.point_protocol import PointTask
 from gradwire.network.fabric import Fabric
@@ -20,10 +22,16 @@ from gradwire.network_namespace import network_namespace
 from gradwire.topo.command import run
 from gradwire.topo.flow_control import BuiltNetwork
 from gradwire.topo.line_counters import LineCounters
-from tests.mutations.fault import PROGRAMS, Fault, replace_in
+from tests.mutations.fault import PROGRAMS, SLOWED, Fault, replace_in
 
 Commands = list[list[str]]
-FIRST_HOST, SWITCH_TO_FIRST = "h1-eth0", "s1-eth1"
+FIRST_HOST, SILENT_HOST, SWITCH_TO_FIRST = "h1-eth0", "h3-eth0", "s1-eth1"
+
+SOL_PACKET, PACKET_QDISC_BYPASS = 263, 20
+FRAME = bytes(
+    [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 3, 8, 0, 0x45, 0, 0, 100, 0, 0, 0, 0, 64, 253, 0, 0, 10, 0, 0, 3, 10, 0, 0, 1]
+) + bytes(80)
+"""From h3 to h1, which drops it for its checksum. Switches' rules are about such packets."""
 
 
 def everywhere(_: str) -> bool:
@@ -123,7 +131,7 @@ def later(share: float, interface: str) -> Callable[[], None]:
             ratio = original(task, folder, ready)
             (shaper,) = option("rate", f"{round(_bit_s(shapers[0]) * share)}bit")(shapers)
             with (
-                network_namespace(_namespace_of_first(ready.testbed.network))
+                network_namespace(_namespace_of(ready.testbed.network, FIRST_HOST))
                 if interface == FIRST_HOST
                 else nullcontext()
             ):
@@ -139,9 +147,9 @@ def later(share: float, interface: str) -> Callable[[], None]:
     return inject
 
 
-def _namespace_of_first(network: BuiltNetwork) -> str:
-    """The first host's network namespace."""
-    return network.namespace_of_port(network.fabric.links()[0].a)
+def _namespace_of(network: BuiltNetwork, interface: str) -> str:
+    """The network namespace of a host's port."""
+    return network.namespace_of_port(next(link.a for link in network.fabric.links() if link.a.interface == interface))
 
 
 def _bit_s(command: list[str]) -> int:
@@ -174,15 +182,16 @@ def commanded(*commands: str, after_s: float = 0.0) -> Callable[[], None]:
     return begun(change, after_s)
 
 
-def twice_the_rate_for_a_moment() -> None:
-    """From 10 ms on, the first host's port has twice its rate for 2 ms."""
+def at_a_host(interface: str, act: Callable[[Commands], None]) -> Callable[[], None]:
+    """Something is done in the network namespace of a host's port 10 ms after programs have begun. It is given the commands that
+    made the port's shapers."""
     shapers: Commands = []
     networks: list[BuiltNetwork] = []
 
     def noting(original: Callable[..., Commands]) -> Callable[..., Commands]:
-        def commands(interface: str, *more: Any, **named: Any) -> Commands:
-            made = original(interface, *more, **named)
-            shapers.extend(command for command in made if "class" in command and interface == FIRST_HOST)
+        def commands(name: str, *more: Any, **named: Any) -> Commands:
+            made = original(name, *more, **named)
+            shapers.extend(command for command in made if "class" in command and interface == name)
             return made
 
         return commands
@@ -197,16 +206,55 @@ def twice_the_rate_for_a_moment() -> None:
         return counters_of
 
     def change(_: LineCounters) -> None:
-        rate, (network,) = _bit_s(shapers[0]), networks
-        with network_namespace(_namespace_of_first(network)):
-            for share in (2, 1):
-                (shaper,) = option("rate", f"{rate * share}bit")(shapers)
-                run(["tc", *["change" if word == "add" else word for word in shaper]])
-                time.sleep(2e-3)
+        (network,) = networks
+        with network_namespace(_namespace_of(network, interface)):
+            act(shapers)
 
-    replace_in(gradwire.topo.network, "port_commands", noting)
-    replace_in(LineCounters, "__init__", counting)
-    begun(change, 10e-3)()
+    def inject() -> None:
+        replace_in(gradwire.topo.network, "port_commands", noting)
+        replace_in(LineCounters, "__init__", counting)
+        begun(change, 10e-3)()
+
+    return inject
+
+
+def reshaped(interface: str, *shares: float) -> Callable[[], None]:
+    """From 10 ms on, a host's port has these shares of its rate, one after the other for 2 ms each, and the last for good."""
+
+    def reshape(shapers: Commands) -> None:
+        rate = _bit_s(shapers[0])
+        for share in shares:
+            (shaper,) = option("rate", f"{round(rate * share)}bit")(shapers)
+            run(["tc", *["change" if word == "add" else word for word in shaper]])
+            time.sleep(2e-3)
+
+    return at_a_host(interface, reshape)
+
+
+def passed_by() -> None:
+    """The silent host sends frames that do not go through the queues of its port, far below its rate."""
+
+    def send(_: Commands) -> None:
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sent:
+            sent.bind((SILENT_HOST, 0))
+            sent.setsockopt(SOL_PACKET, PACKET_QDISC_BYPASS, 1)
+            for frame in [FRAME] * 20:
+                sent.send(frame)
+
+    at_a_host(SILENT_HOST, send)()
+
+
+def beside_the_faults_own() -> None:
+    """Whenever a fault changes the queues of a host, somebody makes the same change."""
+
+    def make(original: Callable[..., None]) -> Callable[..., None]:
+        def twice(patient: NetworkPatient, tool: str, device: str, batch: Commands) -> None:
+            for _ in range(2 if device else 1):
+                original(patient, tool, device, batch)
+
+        return twice
+
+    replace_in(NetworkPatient, "_run_batch", make)
 
 
 def longer_frames() -> None:
@@ -225,7 +273,7 @@ OF_PROGRAMS = [
         commanded("ip link del s1-eth3", "ip link add s1-eth3 type veth peer name elsewhere"),
         PROGRAMS,
     ),
-    Fault("a program's port is twice as fast for 2 ms", twice_the_rate_for_a_moment, PROGRAMS),
+    Fault("a program's port is twice as fast for 2 ms", reshaped(FIRST_HOST, 2, 1), PROGRAMS),
     Fault(
         "shapers of programs' ports forgive 4 MB",
         changed(lambda made: option("cburst", "4mb")(option("burst", "4mb")(made))),
@@ -248,6 +296,9 @@ OF_PROGRAMS = [
         ),
         PROGRAMS,
     ),
+    Fault("a queue that a fault changes is changed before, and is as it was", reshaped(SILENT_HOST, 1), SLOWED),
+    Fault("a queue is changed in the moment in which a fault changes it", beside_the_faults_own, SLOWED),
+    Fault("frames pass a queue by that a fault changes", passed_by, SLOWED),
 ]
 """Into a network that programs use, whose lines are counted behind all queues."""
 

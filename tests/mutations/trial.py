@@ -38,7 +38,7 @@ from gradwire.vm.machines import Clock, run_job
 from gradwire.workloads.checker import PlanError, check
 from tests.mutations import program_trial
 from tests.mutations.bases import compiled, plan_of, point_of
-from tests.mutations.fault import FAMILIES, NOTHING, PROGRAMS, STAR, Fault, Outcome, Place, refuse_broken, refuse_unused
+from tests.mutations.fault import FAMILIES, NOTHING, STAR, Fault, Outcome, Place, refuse_broken, refuse_unused
 from tests.mutations.inside import FAULT_FILE
 
 HARMLESS = 0.001
@@ -147,7 +147,7 @@ def sound(base: str, family: str) -> Ran:
 def outcome(family: str, fault: Fault) -> Outcome:
     """What becomes of a fault: it is put in, and the plan is checked, or the run is judged."""
     place = FAMILIES[family]
-    if fault.base == PROGRAMS:
+    if fault.base in program_trial.FAULTS_OF_BASES:
         return program_trial.outcome(family, fault)
     if place is Place.PLAN:
         return of_a_plan(fault)

@@ -288,6 +288,18 @@ def test_files_are_short_and_have_names_that_say_something() -> None:
     assert VAGUE_NAMES.search("network_utils")
 
 
+def test_paths_of_users_are_followed_by_what_takes_links_that_go_round() -> None:
+    """`Path.resolve` raises RuntimeError for them before Python 3.13, `files.without_links` does not. Inside the machine, paths are
+    gradwire's own."""
+    own = re.compile(r"(?<!__file__\))(?<!sys\.executable\))\.resolve\(\)")
+    places = {
+        path.relative_to(ROOT / "gradwire")
+        for path in (ROOT / "gradwire").rglob("*.py")
+        if own.search(path.read_text())
+    }
+    assert {path.parts[0] for path in places} <= {"inside", "controller"}, places
+
+
 def test_what_is_started_by_name_is_defined_before_it_starts() -> None:
     """Else a process does not find what stands below."""
     starting = [path for path in EVERY_SOURCE if facts_of(path).starts]

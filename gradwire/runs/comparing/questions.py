@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gradwire.faults import InputFault
+from gradwire.files import without_links
 from gradwire.named_code import COMMAND_LINE
 from gradwire.scenario.contenders import (
     ITERATIONS,
@@ -193,7 +194,7 @@ class TraceQuestion:
         """Document of the scenario that all contenders share, with a title. Raises InputFault."""
         trace = trace_of(self.trace)
         workers = self.workers or trace.ranks
-        model = {"name": trace.name, "trace": str(Path(self.trace).resolve())}
+        model = {"name": trace.name, "trace": str(without_links(Path(self.trace)))}
         if workers != trace.ranks:
             model["grow"] = "all-ranks"
         document = {

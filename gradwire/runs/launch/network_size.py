@@ -12,9 +12,9 @@ from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric, Topology
 from gradwire.scenario.contenders import LEAVES, SPINES
-from gradwire.scenario.loading import ScenarioPoint
-from gradwire.scenario.scenario_files import read_scenario
-from gradwire.workloads.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
+from gradwire.scenario.loading import ScenarioOrigin, ScenarioPoint
+from gradwire.scenario.scenario_files import read_scenario, resolved_scenario
+from gradwire.workloads.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS, MOST_WORKERS
 from gradwire.workloads.stand_in import capacity_warning
 from gradwire.workloads.units import DURATION, SIZE, rate_bps, rate_text
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 WALL_LIMIT_S = 1800.0
 LEAST_MEMORY_MB = 512
 MIB = 1 << 20
+BY_SETTINGS = "--set"
+"""Origin, for messages, of a network of --workers and --rate that settings change."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,8 @@ def _with_settings(described: SizedNetwork, rate: str, settings: tuple[str, ...]
         "fabric": shape,
         "program": {"given": {"command": "true"}},
     }
-    changed = _of_points(read_scenario(document, settings), "--set")
+    given = replace(ScenarioOrigin.given(document), words=BY_SETTINGS)
+    changed = _of_points(resolved_scenario(document, given, settings), BY_SETTINGS)
     return replace(changed, name=f"{changed.fabric.hosts}-{rate_text(changed.fabric.rate_bps)}")
 
 
@@ -128,6 +131,8 @@ def _of_flags(size: NetworkOptions, workers: int, rate: str) -> SizedNetwork:
         raise InputFault(f"--rate {rate}: {error}") from error
     if not LOWEST_RATE_BPS <= line_rate_bps <= HIGHEST_RATE_BPS:
         raise InputFault(f"--rate {rate}: must be {rate_text(LOWEST_RATE_BPS)} to {rate_text(HIGHEST_RATE_BPS)}")
+    if not 1 <= workers <= MOST_WORKERS:
+        raise InputFault(f"--workers {workers}: must be 1 to {MOST_WORKERS}")
     if size.rdma not in list(RdmaDevice):
         raise InputFault(f"--rdma {size.rdma}: must be one of {', '.join(RdmaDevice)}")
     fabric = Fabric(workers, line_rate_bps, classes=1, rdma=RdmaDevice(size.rdma))

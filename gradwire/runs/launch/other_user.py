@@ -22,6 +22,7 @@ import msgspec
 
 from gradwire import PACKAGE
 from gradwire.faults import InputFault, MachineFault
+from gradwire.files import without_links
 from gradwire.vm.byte_code import byte_code_folder
 from gradwire.vm.kernel import CACHE_VARIABLE, cache_folder
 from gradwire.vm.machine import whole_kernel
@@ -97,7 +98,7 @@ def _make_for(user: OtherUser, folder: Path) -> None:
     is resolved once, and then opened without following a link.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    parent = os.open(folder.parent.resolve(), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    parent = os.open(without_links(folder.parent), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         os.mkdir(folder.name, dir_fd=parent)
         made = os.open(folder.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)

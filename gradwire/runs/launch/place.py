@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradwire.faults import InputFault, MachineFault
-from gradwire.files import NO_ROOM, TOO_MANY, unfit_for_writing
+from gradwire.files import NO_ROOM, TOO_MANY, unfit_for_writing, without_links
 from gradwire.runs.stored.run_folder import (
     CLOCK_FILE,
     RUNS,
@@ -45,21 +45,23 @@ def refuse_unusable(folder: Path, option: str = "--out") -> None:
         raise InputFault(f"{there}: may not be written; give another {option}, or make it writable")
 
 
-def refuse_unusable_file(file: Path) -> None:
+def refuse_unusable_file(file: Path, option: str = "--out") -> None:
     """Raises InputFault if a path is anything but a file, or lies in a folder that cannot be made or written; makes
     nothing.
 
-    What is written replaces the file as a whole, and so would a link, such as /dev/stdout, and a device.
+    What is written replaces the file as a whole, and so would a link, such as /dev/stdout, and a device. option: that names it.
     """
     if file.is_symlink():
         raise InputFault(
-            f"--out {file}: is a link, which would be replaced; give the file that it leads to, {file.resolve()}"
+            f"{option} {file}: is a link, which would be replaced; give the file that it leads to, {without_links(file)}"
         )
     if file.is_dir():
-        raise InputFault(f"--out {file}: is a folder; give a file, like {file / 'trace.json'}")
+        raise InputFault(f"{option} {file}: is a folder; give a file, like {file / 'trace.json'}")
     if file.exists() and not file.is_file():
-        raise InputFault(f"--out {file}: is not a regular file, and would be replaced by one; give the name of a file")
-    refuse_unusable(file.parent)
+        raise InputFault(
+            f"{option} {file}: is not a regular file, and would be replaced by one; give the name of a file"
+        )
+    refuse_unusable(file.parent, option)
 
 
 @contextmanager
@@ -173,17 +175,17 @@ def take_over(planned: Sequence[PlannedPoint]) -> Counter[Path]:
     one's.
     """
     taken: Counter[Path] = Counter()
-    without_links: dict[Path, bool] = {}
+    has_no_links: dict[Path, bool] = {}
     for run in planned:
         if run.stored.is_of(run.key):
             continue
         for there in sorted(RUNS.glob(f"*/points/{glob.escape(run.folder.name)}")):
-            if there.resolve() == run.folder.resolve():
+            if without_links(there) == without_links(run.folder):
                 continue
             folder = there.parents[1]
-            if folder not in without_links:
-                without_links[folder] = _has_no_links(folder)
-            if without_links[folder] and _can_be_taken(there, run):
+            if folder not in has_no_links:
+                has_no_links[folder] = _has_no_links(folder)
+            if has_no_links[folder] and _can_be_taken(there, run):
                 copy_of_run(there, run.folder)
                 taken[folder] += 1
                 break

@@ -21,7 +21,7 @@ import msgspec
 
 from gradwire.array_files import NOT_SUCH_AN_ARCHIVE, DamagedArchiveError, most_bytes
 from gradwire.faults import InputFault, MachineFault
-from gradwire.files import replacing
+from gradwire.files import replacing, without_links
 from gradwire.inside.point_protocol import write_json
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import CHUNK_BYTES, MESSAGE_BYTES, opened, read_bytes
@@ -51,12 +51,12 @@ _made_here: set[Path] = set()
 
 def note_made_here(folder: Path) -> None:
     """Notes that this process ran the point of a folder, so that defects of its files are shown as bugs."""
-    _made_here.add(folder.resolve())
+    _made_here.add(without_links(folder))
 
 
 def is_ours(folder: Path) -> bool:
     """Returns whether this process ran the point of a folder, and its files are as the run left them."""
-    if folder.resolve() not in _made_here:
+    if without_links(folder) not in _made_here:
         return False
     if not (folder / SEALS_FILE).exists():  # runs of programs have none
         return True
@@ -122,7 +122,7 @@ def _otherwise_written(path: Path, error: Exception, remedy: str) -> str:
 
 def _real_folder(path: Path) -> Path:
     """The folder of a point's file; where a run folder only has a link into the store, the folder in the store."""
-    return path.parent.resolve() if path.parent.is_symlink() else path.parent
+    return without_links(path.parent) if path.parent.is_symlink() else path.parent
 
 
 class Seals(msgspec.Struct, frozen=True):

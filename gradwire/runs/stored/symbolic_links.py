@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gradwire.faults import InputFault
+from gradwire.files import without_links
 from gradwire.vm.kernel import cache_folder
 from gradwire.vm.machine import BOX_NAME
 
@@ -72,7 +73,7 @@ def copy_of_run(there: Path, folder: Path) -> None:
 
     there: the folder, or a link into the store, none of whose files is a link (`refuse_links`).
     """
-    source = there.resolve()
+    source = without_links(there)
     copied = [path.relative_to(source) for path in files_below(source) if BOX_NAME not in path.parts]
     make_empty(folder)
     for path in copied:
@@ -100,8 +101,8 @@ def _kept_run(link: Path, store: Path) -> Path | None:
     target = link.readlink()
     if link.parent.name != POINTS_FOLDER or not KEY.fullmatch(target.name) or not target.is_absolute():
         return None
-    kept = Path(os.path.realpath(store)) / target.name
-    return kept if Path(os.path.realpath(target)) == kept else None
+    kept = without_links(store) / target.name
+    return kept if without_links(target) == kept else None
 
 
 def _below(folder: Path) -> Iterator[os.DirEntry[str]]:

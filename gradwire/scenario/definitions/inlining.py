@@ -23,7 +23,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from gradwire.faults import InputFault
-from gradwire.named_code import NamedBy, permit, without_links
+from gradwire.files import without_links
+from gradwire.named_code import NamedBy, permit
 from gradwire.reading_budget import reading_budget
 from gradwire.scenario.definitions.controller_files import controller_in
 from gradwire.scenario.definitions.conversion import device_of, model_content, model_file, profile_of

@@ -16,7 +16,7 @@ import pytest
 from gradwire.faults import InputFault, MachineFault
 from gradwire.runs.campaign import Campaign
 from gradwire.runs.executing.executor import LocalPool
-from gradwire.runs.launch.place import NewRunFolder, default_name, place_for, take_over
+from gradwire.runs.launch.place import NewRunFolder, default_name, place_for, refuse_unusable_file, take_over
 from gradwire.runs.reporting import printed_cells, without_foreign_values
 from gradwire.runs.stored.run_folder import HOLDER_FILE, locked, write_run_folder
 from gradwire.scenario.loading import Scenario, load_scenario
@@ -175,6 +175,13 @@ def test_points_that_ran_in_another_folder_are_copied_and_do_not_run_again(monke
     Campaign(wanted, Path("runs/second"), LocalPool(1), watcher).run()
     assert [run.folder for run in watcher.begun] == [wanted[1].folder]
     assert take_over(wanted) == {}
+
+
+@pytest.mark.parametrize("target", ["round", "other.csv"])
+def test_a_file_that_would_replace_a_link_is_refused_wherever_that_leads(target: str) -> None:
+    Path("round").symlink_to(target)
+    with pytest.raises(InputFault, match=in_order("--csv round", "is a link", target)):
+        refuse_unusable_file(Path("round"), "--csv")
 
 
 def test_a_point_in_the_place_of_a_link_is_copied_and_the_link_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
