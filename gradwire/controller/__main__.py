@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from gradwire.controller import ryu_compat as ryu
-from gradwire.controller.rules import ALL_BITS, FlowRule, GroupRule, Match, SwitchRules
+from gradwire.controller.rules import ALL_BITS, ALL_MAC_BITS, FlowRule, GroupRule, Match, SwitchRules
 from gradwire.controller.switch_flows import switch_rules
 from gradwire.faults import MachineFault
 from gradwire.network.fabric import Fabric
@@ -231,13 +231,13 @@ def flow_message(datapath: Any, rule: FlowRule) -> Any:
         wanted = {
             "metadata": _metadata(rule.match),
             "ip_dscp": rule.match.dscp,
+            "eth_type": rule.match.version and ETHERTYPES[rule.match.version],
             "eth_src": rule.match.source_mac,
+            "eth_dst": _destination_mac(rule.match),
             f"ipv{rule.match.version}_src": rule.match.source_ip,
             f"ipv{rule.match.version}_dst": rule.match.destination_ip,
         }
-        fields = {"eth_type": ETHERTYPES[rule.match.version]} | {
-            name: value for name, value in wanted.items() if value is not None
-        }
+        fields = {name: value for name, value in wanted.items() if value is not None}
     instructions = [parser.OFPInstructionActions(protocol.OFPIT_APPLY_ACTIONS, actions)] if actions else []
     if rule.turn is not None:
         instructions += [
@@ -256,6 +256,13 @@ def flow_message(datapath: Any, rule: FlowRule) -> Any:
 def _metadata(match: Match) -> int | tuple[int, int] | None:
     """The metadata that a rule matches, with its mask where only a part of it counts."""
     return match.turn if match.turn is None or match.turn_mask == ALL_BITS else (match.turn, match.turn_mask)
+
+
+def _destination_mac(match: Match) -> str | tuple[str, str] | None:
+    """The destination's MAC address that a rule matches, with its mask where only a part of it counts."""
+    if match.destination_mac is None or match.destination_mac_mask == ALL_MAC_BITS:
+        return match.destination_mac
+    return match.destination_mac, match.destination_mac_mask
 
 
 def group_message(datapath: Any, rule: GroupRule, *, may_exist: bool = False) -> Any:

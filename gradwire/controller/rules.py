@@ -10,22 +10,27 @@ ANY_DSCP = None
 IGMP_DSCP = 48
 """Linux marks IGMP reports with CS6, "internetwork control"."""
 MULTICAST_PRIORITY = 300
+FLOOD_PRIORITY = 250
+"""Rules for frames to groups and to all, whatever their IP addresses say."""
 PAIR_PRIORITY = 200
 """Rules of the second table, which match a source's turn and the destination."""
 DESTINATION_PRIORITY = 100
 SOURCE_PRIORITY = 50
 """Rules for what no rule by destination is meant for, which leave the rest to the second table."""
+TREE_PRIORITY = 10
+"""Rules for what no other is meant for, which leave it to the table by MAC address."""
 MISS_PRIORITY = 0
 DEFAULT_STEP = 1
 """Difference of priority by which a rule for any DSCP comes after those that are alike but name a DSCP."""
-FIRST_TABLE, PAIR_TABLE, WAY_TABLE = 0, 1, 2
+FIRST_TABLE, PAIR_TABLE, WAY_TABLE, TREE_TABLE = 0, 1, 2, 3
 ALL_BITS = 2**64 - 1
 """Mask of metadata that is written, or matched, as a whole."""
+ALL_MAC_BITS = "ff:ff:ff:ff:ff:ff"
 
 
 @dataclass(frozen=True)
 class Match:
-    """IPv4 packets, or IPv6 packets, with these fields; None matches anything."""
+    """IPv4 packets, IPv6 packets or any frames with these fields; None matches anything."""
 
     source_ip: str | None
     destination_ip: str | None
@@ -33,17 +38,20 @@ class Match:
     #: Metadata that earlier tables wrote, and the bits of it that count.
     turn: int | None = None
     turn_mask: int = ALL_BITS
-    #: Version of IP.
-    version: int = 4
+    #: Version of IP; None for frames of any kind.
+    version: int | None = 4
     #: Source address of Ethernet.
     source_mac: str | None = None
+    #: Destination address of Ethernet, and the bits of it that count.
+    destination_mac: str | None = None
+    destination_mac_mask: str = ALL_MAC_BITS
 
     def takes(self, source_ip: str, destination_ip: str, dscp: int, turn: int | None) -> bool:
-        """Returns whether a packet with these fields matches. A rule that matches a source's MAC address never does,
-        because the way that a host's port writes there is not among the fields."""
-        if self.source_mac is not None:
+        """Returns whether a packet with these fields matches. A rule that matches a MAC address never does, because
+        MAC addresses, and the way that a host's port writes there, are not among the fields."""
+        if self.source_mac is not None or self.destination_mac is not None:
             return False
-        if self.version != (6 if ":" in destination_ip else 4):
+        if self.version not in (None, 6 if ":" in destination_ip else 4):
             return False
         packet = (source_ip, destination_ip, dscp, None if turn is None else turn & self.turn_mask)
         wanted = (self.source_ip, self.destination_ip, self.dscp, self.turn)

@@ -1,8 +1,9 @@
 """The OpenFlow rules of every switch of a fabric, as frozen data. Pure: nothing here depends on a controller.
 
-Every pair of hosts has its path in every band before traffic starts; no rule floods or learns. A rule matches no more
-fields than its decision needs. Where the next hop depends only on the destination (on the way down), all sources share
-one rule and so one entry of the datapath cache, which takes one upcall for all of them instead of one for each.
+Every pair of hosts has its path in every band before traffic starts; no rule learns, and none floods what agents send.
+A rule matches no more fields than its decision needs. Where the next hop depends only on the destination (on the way
+down), all sources share one rule and so one entry of the datapath cache, which takes one upcall for all of them instead
+of one for each.
 
 On the way up the next hop depends on both ends of a pair, and a rule for each pair would be 700,000 rules for 512
 hosts. So the decision has two steps: a first table has a rule for each source, which sets the band, writes the
@@ -19,7 +20,8 @@ copy. Members need not report (IGMP). The reports that a host's kernel sends any
 a separate rule, so that they do not count as table misses.
 
 Where hosts have IPv6 addresses, each unicast rule has a twin for these, so that packets of both versions take the same
-ways through the same bands.
+ways through the same bands. There, programs run, and what they send to all, to groups and to other addresses of a host
+takes the tree of controller/tree_flows.py.
 
 Where switches are in no tiers, rules are those of controller/graph_flows.py, where they hash connections, those of
 controller/hashed_flows.py, and where bursts take all ways in turn, those of controller/sprayed_flows.py.
@@ -52,10 +54,12 @@ from gradwire.controller.rules import (
     table_misses,
 )
 from gradwire.controller.sprayed_flows import sprayed_flows
+from gradwire.controller.tree_flows import tree_rules
 from gradwire.network.balanced_routes import BalancedRoutes, stable_hash
 from gradwire.network.fabric import Fabric, MulticastGroup, dscp_of_band
+from gradwire.network.group_addresses import IGMP_REPORTS_IP, LISTENER_REPORTS
 from gradwire.network.hashed_routes import HashedRoutes
-from gradwire.network.ipv6 import IGMP_REPORTS_IP, LISTENER_REPORTS, host_ip6
+from gradwire.network.ipv6 import host_ip6
 from gradwire.network.sprayed_ways import SprayedRoutes
 from gradwire.network.switch_hash import FlowPorts, chosen_bucket
 from gradwire.network.tiers import Tiers
@@ -66,14 +70,16 @@ def switch_rules(fabric: Fabric) -> list[SwitchRules]:
     leaves = len(fabric.leaf_names())
     tree_of = _tree if fabric.is_tiered else graph_tree
     trees = [tree_of(fabric, group) for group in fabric.groups]
+    by_tree = tree_rules(fabric) if fabric.ipv6 else [([], [])] * len(fabric.switch_names())
     rules = []
     for switch, (name, (flows, choices)) in enumerate(zip(fabric.switch_names(), _unicast(fabric), strict=True)):
         groups, to_groups = _multicast(
             fabric, {number: tree[switch] for number, tree in enumerate(trees) if switch in tree}
         )
-        reports = [_drop_reports()] if fabric.groups and switch < leaves else []
-        in_order = (*to_groups, *reports, *flows, *twins(fabric, flows), *table_misses(flows))
-        rules.append(SwitchRules(switch + 1, name, in_order, (*groups, *choices)))
+        reports = [_drop_reports()] if fabric.ipv6 or (fabric.groups and switch < leaves) else []
+        on_tree, copies = by_tree[switch]
+        own = [*to_groups, *reports, *flows, *twins(fabric, flows), *on_tree]
+        rules.append(SwitchRules(switch + 1, name, (*own, *table_misses(own)), (*groups, *choices, *copies)))
     return rules
 
 

@@ -75,7 +75,7 @@ class NetworkCounts:
     upcalls: int
     #: Packets that the switch dropped because they matched no flow.
     table_miss_packets: int
-    #: Reports of group membership that hosts' kernels sent, which switches have rules to drop.
+    #: Reports of group membership that hosts' kernels sent, and frames to bridges alone, which switches have rules to drop.
     dropped_reports: int = 0
     #: Packets that arrived at hosts with a mark (ECN).
     marked_arrivals: int = 0

@@ -98,7 +98,8 @@ class Fabric(RoutedNetwork):
     host_tcp: HostTcp = HostTcp.TUNED
     #: Multicast groups that the switches copy for.
     groups: tuple[MulticastGroup, ...] = ()
-    #: Whether hosts have IPv6 addresses too (network/ipv6.py), which programs may use.
+    #: Whether programs run on hosts: then these have IPv6 addresses too (network/ipv6.py), and switches carry frames to
+    #: all and to groups (controller/tree_flows.py).
     ipv6: bool = False
     #: Priority flow control; None for queues without end.
     lossless: Lossless | None = None

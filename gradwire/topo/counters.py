@@ -13,7 +13,7 @@ from typing import Any
 from gradwire.faults import MachineFault
 from gradwire.netlink_messages import Kernel, attributes, known_index
 from gradwire.network.fabric import BANDS_MAJOR, MAX_BANDS, Port
-from gradwire.network.ipv6 import IGMP_REPORTS_IP, LISTENER_REPORTS
+from gradwire.network.group_addresses import IGMP_REPORTS_IP, KEPT_BY_BRIDGES, LISTENER_REPORTS
 from gradwire.topo.command import run
 from gradwire.topo.netlink.qdiscs import (
     QUEUE,
@@ -32,8 +32,13 @@ from gradwire.topo.wiring import asked_of_switches
 OPENFLOW = ("-O", "OpenFlow13")
 HOOKS = ("clsact", "ingress")
 """Kinds of qdiscs that hold filters and no packets: gradwire makes one where programs have traffic classes."""
-REPORTED_TO = (rf"nw_dst={re.escape(IGMP_REPORTS_IP)}", rf"ipv6_dst={re.escape(LISTENER_REPORTS)}")
-"""Destinations of reports of group membership (IGMP and MLD), in the syntax of ovs-ofctl."""
+REPORTED_TO = (
+    rf"nw_dst={re.escape(IGMP_REPORTS_IP)}",
+    rf"ipv6_dst={re.escape(LISTENER_REPORTS)}",
+    f"dl_dst={KEPT_BY_BRIDGES}",
+)
+"""Destinations of reports of group membership (IGMP and MLD), and of what no bridge passes on, in the syntax of
+ovs-ofctl."""
 
 
 def dumped_tables(bridge: str) -> tuple[str, str]:
@@ -57,8 +62,8 @@ def dropped_by_rules(bridge: str, *, has_own_rules: bool) -> tuple[int, int]:
 
 
 def parse_dropped_reports(text: str) -> int:
-    """Packets in the output of `ovs-ofctl dump-flows` by which hosts' kernels report their groups (IGMP, MLD): rules drop
-    them, for no switch needs them."""
+    """Packets in the output of `ovs-ofctl dump-flows` by which hosts' kernels report their groups (IGMP, MLD), and
+    frames to bridges alone (LLDP): rules drop them, for no switch needs them."""
     counts = re.findall(rf"\bn_packets=(\d+),[^\n]*\b(?:{'|'.join(REPORTED_TO)})[^\n]* actions=drop", text)
     return sum(map(int, counts))
 
@@ -175,7 +180,7 @@ class DatapathCounters:
     lost: int
     #: Packets that matched no rule of the controller and were dropped, summed over the switches.
     table_misses: int
-    #: Reports of groups that hosts' kernels sent, which rules drop, summed over the switches.
+    #: Reports of groups, and frames to bridges alone, which rules drop, summed over the switches.
     dropped_reports: int = 0
 
     def since(self, earlier: DatapathCounters) -> DatapathCounters:

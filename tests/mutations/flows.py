@@ -17,7 +17,7 @@ from gradwire.controller.rules import (
     SwitchRules,
 )
 from gradwire.network.fabric import Fabric
-from gradwire.network.ipv6 import IGMP_REPORTS_IP
+from gradwire.network.group_addresses import IGMP_REPORTS_IP
 from tests.mutations.fault import Fault, replace_in
 
 FLOOD, CONTROLLER = 0xFFFFFFFB, 0xFFFFFFFD

@@ -44,8 +44,8 @@ INPUT_MEANING = (
 HOST_DROPS_MEANING = "A host dropped packets that it was to send, although its memory could hold them."
 RETRANSMITS_MEANING = "TCP took a segment for lost: data was sent twice, and a congestion window shrank."
 TABLE_MISSES_MEANING = (
-    "Switches dropped packets that no rule is for: the controller had not installed one, or a program sent to an address that "
-    "no host has, or to all."
+    "Switches dropped packets that no rule is for: the controller had not installed one, or a program sent to a MAC address "
+    "that no host's port has."
 )
 PASSED_ON_MEANING = (
     "Switches were given frames that they neither passed on nor counted as dropped, so the network lost what it was to "

@@ -17,7 +17,7 @@ RTM_NEWLINK, RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWNEIGH = 16, 20, 24, 28
 IFF_UP = 1
 LOOPBACK_INDEX = 1
 """LOOPBACK_IFINDEX: of the loopback interface in every network namespace."""
-IFA_ADDRESS, IFA_LOCAL, IFA_FLAGS = 1, 2, 8
+IFA_ADDRESS, IFA_LOCAL, IFA_BROADCAST, IFA_FLAGS = 1, 2, 4, 8
 IFA_F_NODAD, IFA_F_NOPREFIXROUTE = 0x02, 0x200
 """Nobody else has the address, so nobody is asked; and its route is made here, with what it says of TCP."""
 RTA_DST, RTA_OIF, RTA_PREFSRC, RTA_METRICS = 1, 4, 7, 8
@@ -29,7 +29,10 @@ LINK = struct.Struct("=BxHiII")
 ADDRESS = struct.Struct("=BBBBi")
 ROUTE = struct.Struct("=BBBBBBBBI")
 NEIGHBOUR = struct.Struct("=BxxxiHBB")
-PREFIX_BITS = 16
+PREFIX_BITS, BROADCAST = 16, "10.0.255.255"
+TO_ALL_AND_GROUPS = (("255.255.255.255", 32), ("224.0.0.0", 4))
+"""Destinations of packets to all hosts of the network and to groups of them, which no route leads to without one to all
+other networks."""
 STARVATION_MS = 20_000
 """Time for which a class may be held back before TCP retransmits, in milliseconds."""
 
@@ -121,11 +124,15 @@ def host_requests(
     )
     name = Port(fabric.endpoint_names()[host], 0).interface
     words = f"ip addr add {fabric.host_ip(host)}/{PREFIX_BITS} dev {name}"
+    if fabric.ipv6:
+        address += attribute(IFA_BROADCAST, socket.inet_aton(BROADCAST))
+        words += f" broadcast {BROADCAST}"
     return [
         raised("lo", LOOPBACK_INDEX),
         request(words, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, address),
         raised(name, index),
         *_route(host, fabric, index, first_window),
+        *(_routes_to_all(index, name) if fabric.ipv6 else []),
         *neighbours[:host],
         *neighbours[host + 1 :],
     ]
@@ -186,6 +193,23 @@ def _route(host: int, fabric: Fabric, index: int, first_window: int) -> list[Net
     body += attribute(RTA_METRICS, metrics)
     words = f"ip route replace 10.0.0.0/{PREFIX_BITS} src {fabric.host_ip(host)}{words}"
     return [request(words, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, body)]
+
+
+def _routes_to_all(index: int, name: str) -> list[NetlinkRequest]:
+    """The routes by which programs reach all hosts at once, and groups."""
+    flags = NLM_F_CREATE | NLM_F_EXCL
+    out = attribute(RTA_OIF, struct.pack("=i", index))
+    return [
+        request(
+            f"ip route add {destination}/{bits} dev {name}",
+            RTM_NEWROUTE,
+            flags,
+            ROUTE.pack(socket.AF_INET, bits, 0, 0, RT_TABLE_MAIN, RTPROT_KERNEL, RT_SCOPE_LINK, RTN_UNICAST, 0)
+            + attribute(RTA_DST, socket.inet_aton(destination))
+            + out,
+        )
+        for destination, bits in TO_ALL_AND_GROUPS
+    ]
 
 
 def _metrics(fabric: Fabric, first_window: int) -> tuple[bytes, str]:

@@ -2,6 +2,7 @@ import importlib
 import json
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -71,6 +72,15 @@ def test_a_rule_by_source_leaves_the_rest_to_the_second_table(datapath: Any) -> 
     assert (written.metadata, onwards.table_id, pair.table_id) == (3, 1, 1)
     assert dict(pair.match.items()) == {"eth_type": 0x0800, "metadata": 3, "ipv4_dst": "10.0.0.2"}
     assert [next(iter(action)) for action in actions_of(pair)] == ["OFPActionOutput"]
+
+
+def test_a_rule_by_mac_address_takes_frames_of_any_kind(datapath: Any) -> None:
+    one = Match(None, None, None, version=None, destination_mac="02:00:00:00:00:01")
+    groups = replace(one, destination_mac="01:00:00:00:00:00", destination_mac_mask="01:00:00:00:00:00")
+    for match, wanted in ((one, "02:00:00:00:00:01"), (groups, ("01:00:00:00:00:00", "01:00:00:00:00:00"))):
+        message = app.flow_message(datapath, FlowRule(10, match, output_port=1))
+        message.serialize()
+        assert dict(message.match.items()) == {"eth_dst": wanted}
 
 
 def test_table_miss_matches_all_and_does_nothing(datapath: Any) -> None:

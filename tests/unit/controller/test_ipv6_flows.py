@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from gradwire.controller.rules import lookup
+from gradwire.controller.rules import IGMP_DSCP, lookup
 from gradwire.controller.switch_flows import switch_rules, trace
 from gradwire.network.fabric import Fabric, Routing, Topology, dscp_of_band
 from gradwire.network.graph_shapes import Torus
-from gradwire.network.ipv6 import LISTENER_REPORTS, host_ip6
+from gradwire.network.group_addresses import IGMP_REPORTS_IP, LISTENER_REPORTS
+from gradwire.network.ipv6 import host_ip6
 from gradwire.network.network_graph import spread
 
 FABRICS = {
@@ -38,8 +39,8 @@ def test_both_versions_take_the_same_way_through_the_same_bands(fabric: Fabric) 
 def test_without_ipv6_rules_are_those_of_ipv4_alone(fabric: Fabric) -> None:
     with_both = switch_rules(replace(fabric, ipv6=True))
     for plain, both in zip(switch_rules(fabric), with_both, strict=True):
-        of_4 = [rule for rule in both.flows if rule.match is None or rule.match.version == 4]
-        assert list(plain.flows) == of_4
+        assert all(rule.match is None or rule.match.version == 4 for rule in plain.flows)
+        assert [rule for rule in both.flows if rule in plain.flows] == list(plain.flows)
     assert trace(fabric, switch_rules(fabric), 0, 1, 0, address=host_ip6) == []
 
 
@@ -66,13 +67,14 @@ def test_a_rule_for_any_dscp_comes_after_those_for_one(routing: Routing) -> None
         assert same == []
 
 
-def test_reports_of_listeners_are_dropped_and_other_groups_are_misses() -> None:
+@pytest.mark.parametrize(
+    ("source", "reports", "dscp"), [("::", LISTENER_REPORTS, 0), ("10.0.0.1", IGMP_REPORTS_IP, IGMP_DSCP)]
+)
+def test_reports_of_listeners_are_dropped(source: str, reports: str, dscp: int) -> None:
     (switch,) = switch_rules(replace(FABRICS["single"], ipv6=True))
-    (dropped,) = lookup(switch, "::", LISTENER_REPORTS, 0)
-    assert (dropped.output_port, dropped.next_table, dropped.turn) == (None, 1, None)
+    (dropped,) = lookup(switch, source, reports, dscp)
+    assert (dropped.output_port, dropped.group_id, dropped.turn) == (None, None, None)
     assert dropped.match is not None
-    (missed,) = lookup(switch, host_ip6(0), "ff02::1:ff00:7", 0)
-    assert missed.match is None
 
 
 def test_addresses_count_from_the_first_host() -> None:

@@ -144,10 +144,11 @@ def test_the_kernels_drops_are_summed_over_its_processors() -> None:
 def test_reports_of_groups_are_told_from_other_packets_that_rules_drop() -> None:
     flows = """ cookie=0x0, duration=1.2s, table=0, n_packets=3, n_bytes=270, priority=20,ipv6,ipv6_dst=ff02::16 actions=drop
  cookie=0x0, duration=1.2s, table=0, n_packets=2, n_bytes=108, priority=20,ip,nw_dst=224.0.0.22 actions=drop
+ cookie=0x0, duration=1.2s, table=0, n_packets=4, n_bytes=240, priority=300,dl_dst=01:80:c2:00:00:00/ff:ff:ff:ff:ff:f0 actions=drop
  cookie=0x0, duration=1.2s, table=0, n_packets=9, n_bytes=270, priority=65000,udp actions=drop
  cookie=0x0, duration=1.2s, table=0, n_packets=7, n_bytes=270, priority=0 actions=drop
 """
-    assert parse_dropped_reports(flows) == 5
+    assert parse_dropped_reports(flows) == 9
 
 
 def test_tcp_counters_are_found_by_name() -> None:

@@ -50,6 +50,13 @@ def test_ipv6_is_asked_for_beside_ipv4_where_programs_may_use_it() -> None:
         "ip -6 neigh add fd00::1 lladdr 02:00:00:00:00:01 nud permanent",
         "ip -6 neigh add fd00::3 lladdr 02:00:00:00:00:03 nud permanent",
     ]
+    assert [
+        each.words for each in made if " add " in each.words and "h2-eth0" in each.words and "-6" not in each.words
+    ] == [
+        "ip addr add 10.0.0.2/16 dev h2-eth0 broadcast 10.0.255.255",
+        "ip route add 255.255.255.255/32 dev h2-eth0",
+        "ip route add 224.0.0.0/4 dev h2-eth0",
+    ]
     address, route, neighbour, _ = [each.data[HEADER.size :] for each in made if "-6" in each.words]
     host = socket.inet_pton(socket.AF_INET6, "fd00::2")
     assert ADDRESS.unpack_from(address) == (socket.AF_INET6, 64, 0, 0, 2)
