@@ -107,6 +107,13 @@ PROGRAMS: Mapping[str, Program] = {
         (Figure("all-reduce of 16 MB", _file(size_bytes=16_000_000).allowed_s, "all-reduce"),),
         modules={"jax": "jax"},
     ),
+    "ray": Program(
+        "Ray",
+        (),
+        (Figure(THOUSAND, 1000 * 4 * REDIS_DELAY_S, "requests"), _file()),
+        modules={"ray": "ray"},
+        delay_s=REDIS_DELAY_S,
+    ),
     "quic": Program(
         "HTTP/3 by ngtcp2 with GnuTLS", ("ngtcp2-server", "ngtcp2-client"), (_file(UDP_SHARE, 15_000_000),)
     ),
