@@ -1,7 +1,8 @@
 """Runs real programs between emulated hosts: `python -m benchmarks.real_programs [PROGRAM ...]`.
 
 Prints a table: what was asked, what it took in virtual time, what round trips and lines allow, and seconds of wall time. A program
-whose Debian packages are not installed is named with them. Ends with status 1 if a run is not valid, or a program is missing.
+whose Debian packages or modules of Python are not installed is named with them. Ends with status 1 if a run is not valid, or a program
+is missing.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from benchmarks.real_programs.programs import PROGRAMS, RATE_BPS, Program
 HOSTS = Path(__file__).with_name("hosts")
 RESULT = re.compile(r"^RESULT (.+) ([\d.]+)$", re.MULTILINE)
 LIMIT_S = 900.0
+STALL_LIMIT = "1min"
+"""Several processes that import large modules, one after the other, take longer than exec's own limit."""
 
 
 def make_keys(folder: Path) -> None:
@@ -41,16 +44,28 @@ def missing_packages(program: Program) -> list[str]:
     ]
 
 
-def run(name: str, program: Program, folder: Path) -> bool:
+def missing_modules(program: Program, python: str) -> list[str]:
+    """Returns those of its modules that a Python does not have, by the names that pip has for them."""
+    return [
+        name
+        for name, module in program.modules.items()
+        if subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False).returncode
+    ]
+
+
+def run(name: str, program: Program, folder: Path, python: str) -> bool:
     """Runs one and prints its rows. Returns whether it ran and is valid."""
     if missing := missing_packages(program):
         print(f"| {program.title} | not here: apt-get install {' '.join(missing)} | | | |", flush=True)
         return False
+    if missing := missing_modules(program, python):
+        print(f"| {program.title} | not here: {python} -m pip install {' '.join(missing)} | | | |", flush=True)
+        return False
     begin_s = time.monotonic()
     done = gradwire(
         *("exec", "--out", str(folder / name), "--workers", str(program.hosts), "--rate", f"{RATE_BPS:.0f}bit"),
-        *("--set", f"fabric.delay={program.delay_s:g}s"),
-        *("--", "env", f"KEYS={folder}", f"SCRIPTS={HOSTS}", "bash", str(HOSTS / f"{name}.sh")),
+        *("--set", f"fabric.delay={program.delay_s:g}s", "--stall-limit", STALL_LIMIT),
+        *("--", "env", f"KEYS={folder}", f"SCRIPTS={HOSTS}", f"PYTHON={python}", "bash", str(HOSTS / f"{name}.sh")),
         cwd=folder,
         limit_s=LIMIT_S,
     )
@@ -76,11 +91,15 @@ def main() -> None:
     """Reads the arguments and runs the programs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", choices=[*PROGRAMS, []], help=", ".join(PROGRAMS))
-    chosen = parser.parse_args().programs or [*PROGRAMS]
+    parser.add_argument(
+        "--python", default="python3", help="a Python with the modules of grpc, nats, fsdp, jax and ray"
+    )
+    arguments = parser.parse_args()
+    chosen = arguments.programs or [*PROGRAMS]
     print("| program | asked | took, ms | the wire allows, ms | wall time, s |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         make_keys(Path(folder))
-        results = [run(name, PROGRAMS[name], Path(folder)) for name in chosen]
+        results = [run(name, PROGRAMS[name], Path(folder), arguments.python) for name in chosen]
     sys.exit(not all(results))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 RATE_BPS = 10e9
 TCP_SHARE, UDP_SHARE = 1448 / 1538, 1472 / 1538
@@ -34,6 +34,8 @@ class Program:
     packages: tuple[str, ...]
     figures: tuple[Figure, ...]
     hosts: int = 2
+    #: Modules of Python that it imports, by the names that pip has for them.
+    modules: Mapping[str, str] = field(default_factory=dict)
     #: Of each link between a host and the switch.
     delay_s: float = 0.0
 
@@ -41,6 +43,12 @@ class Program:
 ETCD_DELAY_S = 1e-3
 ETCD_TRIP_S = 4 * ETCD_DELAY_S
 REDIS_DELAY_S = 10e-6
+BLOCKS_BYTES, ROOT_BYTES = 51_396_608, 16_779_264
+"""Parameters of hosts/fsdp_llama.py: of its blocks, which are gathered forward and backward, and of what is around them, gathered once."""
+FSDP_S = (2 * BLOCKS_BYTES + ROOT_BYTES + 2 * (BLOCKS_BYTES + ROOT_BYTES)) / 2 * 8 / (RATE_BPS * TCP_SHARE)
+"""Half of what is gathered comes from the other of two hosts, as does half of what an all-reduce sends, twice. Gloo has no other
+reduce-scatter."""
+THOUSAND = "1,000 questions, one after the other"
 PROGRAMS: Mapping[str, Program] = {
     "etcd": Program(
         "etcd, three members",
@@ -64,6 +72,46 @@ PROGRAMS: Mapping[str, Program] = {
         "Redis, redis-cli and redis-benchmark",
         ("redis-server", "redis-tools"),
         (_file(), Figure("1,000 pings, one after the other", 1000 * 4 * REDIS_DELAY_S, "requests")),
+        delay_s=REDIS_DELAY_S,
+    ),
+    "nats": Program(
+        "two NATS servers, with nats-py",
+        ("nats-server",),
+        (
+            Figure(f"{THOUSAND}, past both servers", 1000 * 12 * REDIS_DELAY_S, "requests"),
+            Figure("150 MB past both servers", _file().allowed_s),
+        ),
+        hosts=4,
+        modules={"nats-py": "nats"},
+        delay_s=REDIS_DELAY_S,
+    ),
+    "grpc": Program(
+        "gRPC",
+        (),
+        (
+            Figure(THOUSAND, 1000 * 4 * REDIS_DELAY_S, "requests"),
+            Figure("150 MB by 1,000 streams at once", _file().allowed_s),
+        ),
+        modules={"grpcio": "grpc"},
+        delay_s=REDIS_DELAY_S,
+    ),
+    "fsdp": Program(
+        "torchrun, FSDP2 over Gloo",
+        (),
+        (Figure("an iteration of a transformer of 68 MB, whose reduce-scatters are all-reduces", FSDP_S, "iteration"),),
+        modules={"torch": "torch"},
+    ),
+    "jax": Program(
+        "JAX, collectives over Gloo",
+        (),
+        (Figure("all-reduce of 16 MB", _file(size_bytes=16_000_000).allowed_s, "all-reduce"),),
+        modules={"jax": "jax"},
+    ),
+    "ray": Program(
+        "Ray",
+        (),
+        (Figure(THOUSAND, 1000 * 4 * REDIS_DELAY_S, "requests"), _file()),
+        modules={"ray": "ray"},
         delay_s=REDIS_DELAY_S,
     ),
     "quic": Program(
