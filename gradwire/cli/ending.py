@@ -7,6 +7,7 @@ rich turn some errors into exits with other statuses.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -22,6 +23,10 @@ from gradwire.files import NO_ROOM, TOO_MANY
 from gradwire.terminal_text import visible
 
 INTERRUPTED = 128 + signal.SIGINT
+NO_PLACES = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP, errno.EROFS)
+"""Errors of places that were given. Python raises some also where a command, wherever, only looks whether a file is there."""
+NOT_TEXT = "surrogates not allowed"
+"""Python's reason for not writing what came from the system as bytes that are no text in UTF-8."""
 NO_READER = 128 + signal.SIGPIPE
 """Exit status that a shell gives programs that write to one that has ended, such as `head`."""
 
@@ -131,15 +136,11 @@ def fault_of(error: BaseException) -> Fault:
     match error:
         case Fault():
             return error
-        case FileNotFoundError() if _is_homeless():
-            return InputFault("the current folder is gone, for it was removed or renamed; go to another, with `cd`")
-        case PermissionError() if error.filename:  # also from looking whether a file is there, wherever a command looks
-            reason = f"{error.filename}: {error.strerror}"
-            return InputFault(f"{reason}; make it readable and writable for this user, or give another place")
-        case OSError() if error.errno in (*NO_ROOM, *TOO_MANY):
-            where = f"{error.filename}: " if error.filename else ""
-            return MachineFault(
-                f"{where}{error.strerror}; see `df` and `ulimit -a`, make room, and give the command again"
+        case OSError() if fault := _of_system(error):
+            return fault
+        case UnicodeEncodeError() if error.reason == NOT_TEXT:
+            return InputFault(
+                f"{error.object!r}: is not text in UTF-8, as names of files, arguments and variables of the environment have to be"
             )
         case MemoryError():
             return MachineFault(
@@ -148,6 +149,19 @@ def fault_of(error: BaseException) -> Fault:
     return InternalFault(
         f"{_named(error)}; report this with the command, the lines below, and what `gradwire doctor` prints"
     )
+
+
+def _of_system(error: OSError) -> Fault | None:
+    """Fault for what the system refused; None if that was not to be expected."""
+    if isinstance(error, FileNotFoundError) and _is_homeless():
+        return InputFault("the current folder is gone, for it was removed or renamed; go to another, with `cd`")
+    if error.filename and error.errno in NO_PLACES:
+        remedy = "make it readable and writable for this user, or " if isinstance(error, PermissionError) else ""
+        return InputFault(f"{error.filename}: {error.strerror}; {remedy}give another place")
+    if error.errno in (*NO_ROOM, *TOO_MANY):
+        where = f"{error.filename}: " if error.filename else ""
+        return MachineFault(f"{where}{error.strerror}; see `df` and `ulimit -a`, make room, and give the command again")
+    return None
 
 
 def _is_homeless() -> bool:

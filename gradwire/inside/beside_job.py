@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from gradwire.faults import Fault, MachineFault
+from gradwire.files import unfit_for_writing
 from gradwire.inside.namespaces import name_hosts
 from gradwire.inside.program_load import hosts_to_enter, program_load
 from gradwire.inside.program_protocol import (
@@ -45,6 +46,8 @@ class Kept:
         self._folder, self._names = folder, names
         self._begin_s = 0.0
         self.is_over = False
+        #: What kept it from writing, after which it writes no more. All programs have to be ended, and so heard, before that is told.
+        self.trouble: OSError | None = None
         self.statuses: dict[str, int] = {}
         self.ended_s: dict[str, float] = {}
 
@@ -67,7 +70,7 @@ class Kept:
 
     def say(self, event: Output | OutputFull | ProgramEnded) -> None:
         """Keeps what a program wrote, or that it ended."""
-        if isinstance(event, OutputFull):
+        if isinstance(event, OutputFull) or self.trouble is not None:
             return  # what was dropped is noted at the end
         place = place_name(event.program, self._names[event.host])
         if isinstance(event, ProgramEnded):
@@ -75,13 +78,17 @@ class Kept:
             self.ended_s[place] = time.monotonic() - self._begin_s
             return
         path = output_file(self._folder, place, event.stream)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as file:
-            file.write(event.data)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("ab") as file:
+                file.write(event.data)
+        except OSError as error:
+            self.trouble = error
 
 
 def run_beside(folder: Path, pids: Sequence[int]) -> None:
-    """Runs the programs of a point's folder until the input ends, and notes what became of them. Raises a Fault."""
+    """Runs the programs of a point's folder until the input ends, and notes what became of them. Raises a Fault, and OSError
+    if something cannot be written."""
     task = read_task(folder / PROGRAMS_FILE)
     fabric = replace(Fabric.from_json(task.fabric_json), ipv6=True)
     names = fabric.host_names()
@@ -98,6 +105,8 @@ def run_beside(folder: Path, pids: Sequence[int]) -> None:
             load.follow(time.monotonic(), lambda: kept.is_over)
         finally:
             load.end()
+    if kept.trouble is not None:
+        raise kept.trouble
     started = tuple(place_name(program.name, names[program.host]) for program, _ in load.started)
     ended = EndedBeside(started, kept.statuses, kept.ended_s, load.dropped_output_bytes)
     (folder / ENDED_FILE).write_bytes(msgspec.json.encode(ended))
@@ -131,6 +140,9 @@ def main() -> int:
         run_beside(Path(sys.argv[1]), [int(pid) for pid in sys.argv[2:]])
     except Fault as fault:
         print(str(fault).replace("\n", " "), flush=True)
+        return 1
+    except OSError as error:
+        print(unfit_for_writing(error, Path(sys.argv[1])), flush=True)
         return 1
     except Exception:  # noqa: BLE001 (the replay can tell nobody otherwise)
         print(traceback.format_exc(), flush=True)

@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gradwire.faults import Fault, InternalFault
+from gradwire.faults import Fault, InternalFault, MachineFault
 from gradwire.inside.channel import Channel
 from gradwire.inside.computation import charge_computation
 from gradwire.inside.host import Host
+from gradwire.inside.kernel_messages import killed_for_memory
 from gradwire.inside.namespaces import name_hosts
 from gradwire.inside.program_load import hosts_to_enter
 from gradwire.inside.program_protocol import FOLDER, TASK_FILE, JobTask, Ready, Refused, read_task
@@ -81,6 +82,10 @@ def lab(task: JobTask, folder: Path) -> Iterator[Lab]:
             yield Lab(bed, hosts, sandbox)
 
 
+FULL_MEMORY = (
+    "the kernel's memory was full, and it killed {killed} processes, perhaps also of its switches: {fault}; files in /run and /dev/shm "
+    "take memory too. Use --memory, fewer hosts, or programs that need less"
+)
 Job = Callable[[JobTask, Path, Lab, Channel], None]
 
 
@@ -97,6 +102,8 @@ def run_inside(job: Job) -> None:
             channel.say(Ready(tuple(host.pid for host in ready.hosts)))
             job(task, folder, ready, channel)
     except Fault as fault:
-        channel.say(Refused(type(fault).__name__, str(fault)))
+        killed = killed_for_memory() if isinstance(fault, MachineFault) else 0
+        told = FULL_MEMORY.format(killed=killed, fault=fault) if killed else str(fault)
+        channel.say(Refused(type(fault).__name__, told))
     except Exception:  # noqa: BLE001 (the caller outside cannot see it otherwise)
         channel.say(Refused(InternalFault.__name__, traceback.format_exc()))

@@ -15,6 +15,7 @@ from math import inf
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
+from gradwire.scenario.sections.fabric import LONGEST_DELAY_S
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.call_plan import compile_call, has_plan, ops_of
 from gradwire.workloads.engines.nccl.chooser import KINDS, RING, SHARED, Communicator, choose
@@ -23,7 +24,7 @@ from gradwire.workloads.engines.nccl.duration import SOCKETS_S, CallFacts, Machi
 from gradwire.workloads.engines.nccl.efa_plugin import LEAST_MACHINES, Plugin, plugin_of
 from gradwire.workloads.engines.nccl.environment import TUNER, Environment, environment_of
 from gradwire.workloads.engines.nccl.pieces import divide
-from gradwire.workloads.engines.nccl.search import GpuMachine
+from gradwire.workloads.engines.nccl.search import MAX_GPUS, MAX_MACHINES, MAX_NICS, GpuMachine
 from gradwire.workloads.engines.nccl.tables import TAGS, Gpu, Version, name_of, version_of
 from gradwire.workloads.units import BYTE_RATE, DURATION, RATE, SIZE, Quantity
 
@@ -306,6 +307,13 @@ def set_up(given: CclOptions) -> tuple[Communicator, Wires, list[str]]:
     ):
         if value not in known:
             raise InputFault(f"{option} {value}: must be one of {', '.join(known)}")
+    for option, count, most in (
+        ("--machines", given.machines, MAX_MACHINES),
+        ("--gpus", given.gpus, MAX_GPUS),
+        ("--nics", given.nics, MAX_NICS),
+    ):
+        if not 1 <= count <= most:
+            raise InputFault(f"{option} {count}: must be 1 to {most}")
     if given.machines * given.gpus == 1:
         raise InputFault("--machines 1 --gpus 1: a collective needs two GPUs or more")
     version, device, transport = version_of(given.version), DEVICES[GpuName(given.gpu)], TRANSPORTS[given.transport]
@@ -326,8 +334,8 @@ def set_up(given: CclOptions) -> tuple[Communicator, Wires, list[str]]:
     )
     comm = Communicator(version, machine, given.machines, environment, plugin)
     own_s = plugin.crossing_s if plugin else transport.crossing_s
-    software_s = own_s if given.latency is None else _parsed("--latency", given.latency, DURATION)
-    delay_s = _parsed("--delay", given.delay, DURATION)
+    software_s = own_s if given.latency is None else _delay_s("--latency", given.latency)
+    delay_s = _delay_s("--delay", given.delay)
     wires = Wires(
         nic_bps=nic_bps,
         mtu_bytes=given.mtu_bytes or transport.mtu_bytes,
@@ -340,7 +348,7 @@ def set_up(given: CclOptions) -> tuple[Communicator, Wires, list[str]]:
         machine_bytes_per_s=(
             float("inf") if given.machine_rate is None else _parsed("--machine-rate", given.machine_rate, BYTE_RATE)
         ),
-        burst_s=transport.burst_s if given.burst_cost is None else _parsed("--burst-cost", given.burst_cost, DURATION),
+        burst_s=transport.burst_s if given.burst_cost is None else _delay_s("--burst-cost", given.burst_cost),
     )
     if wires.machine_bytes_per_s < 1e6:
         raise InputFault(f"--machine-rate {given.machine_rate}: must be at least 1MB/s")
@@ -360,6 +368,13 @@ def _parsed(option: str, text: str, kind: Quantity) -> float:
         return kind.parse(text)
     except ValueError as error:
         raise InputFault(f"{option} {text}: {error}") from None
+
+
+def _delay_s(option: str, text: str) -> float:
+    delay_s = _parsed(option, text, DURATION)
+    if not 0 <= delay_s <= LONGEST_DELAY_S:
+        raise InputFault(f"{option} {text}: must be 0s to {LONGEST_DELAY_S:g}s")
+    return delay_s
 
 
 def _variables(texts: tuple[str, ...]) -> dict[str, str]:

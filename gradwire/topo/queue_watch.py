@@ -71,17 +71,16 @@ class QueueWatch:
         """Does not note the changes at a host's ports that the run itself makes during the block, such as a fault, by so
         many commands of tc.
 
-        The kernel tells of each command once, before the command ends. Whoever changes something at the same time makes it
-        tell more often, and then the ports that it told of count as changed.
+        The kernel tells of each command once, before the command ends. It tells more often if somebody else changes something
+        at the same time, and less often if the commands met another interface, which a program put in the port's place. Then
+        all ports of the host count as changed.
         """
         listeners = [each for each in self._listeners if each.port.device == device]
         for each in listeners:
             self._note(each, _changes_heard(each))
         yield
-        heard = [_changes_heard(each) for each in listeners]
-        if sum(heard) != commands:
-            for each, changes in zip(listeners, heard, strict=True):
-                self._note(each, changes)
+        if sum(map(_changes_heard, listeners)) != commands:
+            self._changed.update(each.port.interface for each in listeners)
 
     def _note(self, listener: _Listener, changes: float) -> None:
         if changes:

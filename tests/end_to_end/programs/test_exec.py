@@ -113,6 +113,13 @@ def test_a_program_that_takes_too_much_memory_is_told_so(tmp_path: Path) -> None
     assert "MemoryError" in done.err or tells(done.err, "512 MiB", "full", "--memory")
 
 
+def test_files_that_take_all_memory_are_told_so_even_if_that_ends_the_switches(tmp_path: Path) -> None:
+    fill = "for place in /dev/shm $TMPDIR; do dd if=/dev/zero of=$place/file bs=1M; done"
+    done = execute(tmp_path, *SIZE, "--hosts", "h2", "--memory", "512M", "--", "sh", "-c", fill)
+    assert done.status not in (0, 2, 4)
+    assert tells(done.err, "memory", "full", "--memory")
+
+
 def test_a_file_that_is_no_program_is_refused_by_the_kernel(tmp_path: Path) -> None:
     program = tmp_path / "notes.txt"
     program.write_bytes(b"\x01\x02")

@@ -69,6 +69,13 @@ def test_a_bug_is_told_once_with_what_to_report_and_ends_with_4(ends_with: Any, 
     assert err.count("error (") == 1
 
 
+def encoding(text: str) -> UnicodeEncodeError:
+    """The error of a text that cannot be written."""
+    with pytest.raises(UnicodeEncodeError) as raised:
+        text.encode()
+    return raised.value
+
+
 @pytest.mark.parametrize(
     ("error", "status", "said"),
     [
@@ -76,6 +83,9 @@ def test_a_bug_is_told_once_with_what_to_report_and_ends_with_4(ends_with: Any, 
         (OSError(errno.ENOSPC, "No space left on device", "/x/y"), 3, "/x/y: No space left on device; see `df`"),
         (OSError(errno.EMFILE, "Too many open files"), 3, "Too many open files; see `df` and `ulimit -a`"),
         (PermissionError(errno.EACCES, "Permission denied", "/x"), 2, "/x: Permission denied; make it readable"),
+        (OSError(errno.ENAMETOOLONG, "File name too long", "x" * 300), 2, "File name too long; give another place"),
+        (OSError(errno.EROFS, "Read-only file system", "/x"), 2, "/x: Read-only file system; give another place"),
+        (encoding("\udcff.toml"), 2, r"'\udcff.toml': is not text in UTF-8"),
         (InputFault("wrong key"), 2, "wrong key"),
         (InternalFault("told on purpose"), 4, "told on purpose"),
     ],

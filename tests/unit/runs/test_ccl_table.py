@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,7 @@ from gradwire.runs.ccl import (
     replayed_s,
     row_of,
     rows,
+    set_up,
     size_of,
     sizes_of,
 )
@@ -25,6 +28,7 @@ from gradwire.workloads.engines.nccl.duration import SOCKETS_S, CallFacts, durat
 from gradwire.workloads.engines.nccl.pieces import divide
 from gradwire.workloads.engines.nccl.search import GpuMachine
 from gradwire.workloads.engines.nccl.tables import Gpu
+from tests.shared.ccl_given import USUAL
 from tests.shared.parts import in_order
 from tests.unit.workloads.engines.nccl.test_chooser import (
     A100,
@@ -256,6 +260,27 @@ def test_wrong_expectations_are_refused(text: str) -> None:
 def test_wrong_sizes_are_refused(text: str) -> None:
     with pytest.raises(InputFault):
         sizes_of(text)
+
+
+@pytest.mark.parametrize(
+    ("option", "wrong"),
+    [
+        ("--machines", {"machines": 70_000}),
+        ("--gpus", {"gpus": 0}),
+        ("--nics", {"nics": 0}),
+        ("--latency", {"latency": "1e300s"}),
+        ("--delay", {"delay": "2s"}),
+        ("--burst-cost", {"burst_cost": "1h"}),
+    ],
+)
+def test_machines_and_delays_that_cannot_be_are_refused(option: str, wrong: Mapping[str, Any]) -> None:
+    with pytest.raises(InputFault, match=f"^{option} .*: must be"):
+        set_up(replace(USUAL, **wrong))
+
+
+def test_trees_of_as_many_machines_as_there_may_be_take_no_time() -> None:
+    """By hand: the halves of 65,536 machines and of what is left, down to one."""
+    assert tree_shape(2**16).depth == 16
 
 
 def test_wrong_collectives_are_refused() -> None:

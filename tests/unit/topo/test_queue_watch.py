@@ -102,6 +102,12 @@ def test_somebody_elses_change_at_the_same_time_is_noted(
     assert watch.changed() == ("h1-eth0",)
 
 
+def test_commands_that_change_nothing_at_the_port_met_another_interface(watch: QueueWatch) -> None:
+    with watch.own("h2", 1):
+        pass
+    assert watch.changed() == ("h2-eth0",)
+
+
 def test_changes_before_and_at_other_hosts_are_not_the_runs_own(watch: QueueWatch, told: list[socket.socket]) -> None:
     tell(told[0], CLASS)
     with watch.own("h1", 1):

@@ -18,8 +18,9 @@ a network.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, inf
 
 from gradwire.workloads.engines.collectives.allreduces import NONE, parents, second_parents
@@ -341,12 +342,13 @@ class TreeShape:
     load: float
 
 
+@lru_cache(maxsize=16)
 def tree_shape(machines: int) -> TreeShape:
     """The trees of so many machines."""
     load = [0.0] * machines
     deepest, climb = 0, 0.0
     for above in (parents(machines), second_parents(machines)):
-        below = [above.count(machine) for machine in range(machines)]
+        below = Counter(above)
         for machine in range(machines):
             at, depth, cost = machine, 0, 0.0
             while above[at] != NONE:
