@@ -53,7 +53,7 @@ def test_programs_read_it(call: Any, tmp_path: Path) -> None:
         (("--env", "NCCL_ALGO=NVLS", "--nccl", "2.24"), "has no algorithm"),
         (("--machine-rate", "0GB/s"), "at least 1MB/s"),
         (("--sizes", "lots"), "size lots"),
-        (("--machines", "0"), "0 machines"),
+        (("--machines", "0"), "--machines 0: must be 1 to "),
         (("--machines", "1", "--gpus", "1"), "two GPUs or more"),
     ],
 )
