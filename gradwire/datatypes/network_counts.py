@@ -20,7 +20,8 @@ class LineCount:
     size_bytes: int
     #: Frames that the far end's machine could not take.
     lost: int
-    #: Time that the line would have needed at the most for what it was given and had not sent yet, and when that was.
+    #: Time that the line would have needed, when it was given more, for what it had not sent yet: the longest, and when
+    #: that was.
     ahead_ns: int
     ahead_at_ns: int
     #: How long that may be.

@@ -228,10 +228,8 @@ class Fabric(RoutedNetwork):
         return ack_bytes / (frames * self.frame_bytes())
 
     def shaped_rate_bps(self, rate_bps: float) -> float:
-        """Rate to give to tc so that full frames leave at line rate `rate_bps`; tc does not count 24 bytes of each
-        frame.
-
-        HTB's own `overhead` would be added once per GSO packet and not once per frame, so the rate is scaled instead.
+        """Rate to give to tc so that full frames leave at line rate `rate_bps`, where tc cannot count 24 bytes of each
+        frame besides: HTB on kernels that add its `overhead` once per GSO packet, and sch_fq, which has none.
         """
         return rate_bps * (self.frame_bytes() - PREAMBLE_FCS_GAP_BYTES) / self.frame_bytes()
 

@@ -27,6 +27,7 @@ CTRL_ATTR_FAMILY_NAME = 2
 NLM_F_REQUEST = 1
 NLMSG_ERROR = 2
 LINE_COUNTERS = Path("/proc/lines")
+"""Where the kernel tells what lines carry (topo/line_counters.py)."""
 NETEM_WITH_SEED = ["handle", "2:", "netem", "loss", "1%", "seed", "1"]
 
 

@@ -1,9 +1,9 @@
 """Traffic control of a port as argument lists: a line rate over strict-priority bands over deep, fair queues. Pure.
 
 Every port is shaped by HTB to its line's rate (`Shaper`). Below the shaper, band 0 (control and pure ACKs) is always
-served first, then band 1, and so on. The queues are so deep that the traffic sees a lossless
-fabric (PFC), unless the fabric has finite buffers or marks: then switches' ports have queues that drop what does not
-fit, and mark what waits behind too much.
+served first, then band 1, and so on. The queues are so deep that the traffic sees a lossless fabric (PFC), unless the
+fabric has finite buffers or marks: then switches' ports have queues that drop what does not fit, and mark what waits
+behind too much.
 
 Each packet carries the tc class of its band, 1:(band + 1), as its priority: a host's socket sets it by SO_PRIORITY, a
 switch by OpenFlow's set_queue. The userspace datapath of Open vSwitch ignores set_queue, so there u32 filters derive
@@ -205,10 +205,11 @@ def _htb_bands(interface: str, fabric: Fabric, rate_bps: float, shaper: Shaper) 
             f"classes besides control; use at most {HTB_PRIORITIES - 1} classes or the virtual clock"
         )
     quantum = ["quantum", str(QUANTUM_BYTES)]
-    rate = shaper.rate_words(fabric, rate_bps)[1]
+    _, rate, *charge = shaper.rate_words(fabric, rate_bps)
     burst = str(fabric.burst_bytes(rate_bps, exact_timers=shaper.exact_timers))
-    line = ["rate", rate, "ceil", rate, "burst", burst, "cburst", burst, *quantum]
-    trickle = ["rate", f"{TRICKLE_BPS}bit", "ceil", rate, "burst", str(TRICKLE_BURST_BYTES), "cburst", burst, *quantum]
+    line = ["rate", rate, "ceil", rate, *charge, "burst", burst, "cburst", burst, *quantum]
+    low = ["rate", f"{TRICKLE_BPS}bit", "ceil", rate, *charge]
+    trickle = [*low, "burst", str(TRICKLE_BURST_BYTES), "cburst", burst, *quantum]
     leaves = [
         [
             "class",

@@ -49,7 +49,8 @@ TABLE_MISSES_MEANING = (
 )
 PASSED_ON_MEANING = (
     "Switches were given frames that they neither passed on nor counted as dropped, so the network lost what it was to "
-    "carry: a program sent frames to its own host by way of the network, or something changed the switches' rules. Then please report it."
+    "carry. Either a program sent frames to its own host by way of the network, or something changed the switches' rules, "
+    "which is our fault: please report it."
 )
 
 
