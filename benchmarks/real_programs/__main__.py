@@ -81,7 +81,7 @@ def run(name: str, program: Program, folder: Path, python: str) -> bool:
     for figure in program.figures:
         measured_s = results[figure.name]
         print(
-            f"| {program.title} | {figure.asked} | {measured_s * 1e3:.2f} | {figure.allowed_s * 1e3:.2f} | {wall_s:.0f} |",
+            f"| {program.title} | {figure.asked} | {measured_s * 1e3:.5g} | {figure.allowed_s * 1e3:.5g} | {wall_s:.0f} |",
             flush=True,
         )
     return True

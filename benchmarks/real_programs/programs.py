@@ -114,6 +114,12 @@ PROGRAMS: Mapping[str, Program] = {
         modules={"ray": "ray"},
         delay_s=REDIS_DELAY_S,
     ),
+    "ptp": Program(
+        "ptp4l -S, PTP over UDP with software timestamps",
+        ("linuxptp",),
+        (Figure("path delay, of two links; a frame alone finds them idle", 2 * REDIS_DELAY_S, "path delay"),),
+        delay_s=REDIS_DELAY_S,
+    ),
     "quic": Program(
         "HTTP/3 by ngtcp2 with GnuTLS", ("ngtcp2-server", "ngtcp2-client"), (_file(UDP_SHARE, 15_000_000),)
     ),

@@ -6,8 +6,8 @@ its driver (veth) puts a copy of it on the socket's error queue, and epoll repor
 a packet go when the one before it has left, at the beginning of its time on the line. So the copy is read up to its
 length, which says how long the packet takes from then on.
 
-Linux keeps a packet's socket when the packet passes into another network namespace, so the switches' ports add
-timestamps of the same number. The first one is the host's.
+Linux keeps a packet's socket when the packet passes into another network namespace, so on a kernel other than gradwire's
+(vm/patches/6.12/one-timestamp.patch) the switches' ports add timestamps of the same number. The first one is the host's.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ANCILLARY = struct.Struct("=64x QII IBBBBII 16x")
 sock_extended_err of linux/errqueue.h, whose last field is the timestamp's number."""
 ANCILLARY_FIELDS = ("length", "level", "type", "error", "origin", "of_type", "code", "padding", "information", "number")
 AT_ONCE = 8
-"""Timestamps that one call reads: a message has as many as it passes ports."""
+"""Timestamps that one call reads: on a kernel other than gradwire's, a message has as many as it passes ports."""
 
 
 class PacketDeparture(NamedTuple):

@@ -34,6 +34,33 @@ ip link set left master br0
 for device in br0 left right; do ip link set $device up; done
 bridge link show dev left | grep -o 'master br0 state forwarding'
 """
+TIMESTAMPS = """
+import os, socket, struct, time
+SO_TIMESTAMPING, TX_SOFTWARE, SOFTWARE, OPT_ID = 37, 1 << 1, 1 << 4, 1 << 7
+listening = socket.create_server(("", 9))
+datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+datagrams.bind(("", 9))
+if os.environ["GRADWIRE_HOST"] == "h4":
+    connection, _ = listening.accept()
+    while connection.recv(1 << 20):
+        pass
+    raise SystemExit
+time.sleep(0.01)
+for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
+    s = socket.socket(socket.AF_INET, kind)
+    s.connect(("h4", 9))
+    s.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, SOFTWARE | OPT_ID)
+    for _ in range(5):
+        s.sendmsg([bytes(1000)], [(socket.SOL_SOCKET, SO_TIMESTAMPING, struct.pack("=I", TX_SOFTWARE))])
+        time.sleep(0.01)
+    s.setblocking(False)
+    count = 0
+    try:
+        while s.recvmsg(2000, 1000, socket.MSG_ERRQUEUE):
+            count += 1
+    except BlockingIOError:
+        print(kind.name, count)
+"""
 
 
 def test_processes_share_memory_as_mpich_and_databases_do(tmp_path: Path) -> None:
@@ -60,3 +87,11 @@ def test_congestion_controls_of_courses_are_there_and_ipv6_asks_for_no_router(tm
     controls, accepted = done.output("h1").splitlines()
     assert {"reno", "cubic", "bbr", "dctcp", "vegas", "westwood", "illinois"} <= set(controls.split())
     assert accepted == "0"
+
+
+def test_a_packet_has_one_transmit_timestamp_past_three_switches(tmp_path: Path) -> None:
+    (tmp_path / "stamps.py").write_text(TIMESTAMPS)
+    network = ("--workers", "4", "--rate", "10gbit", "--set", "fabric.topology=leaf-spine", "--set", "fabric.leaves=2")
+    done = execute(tmp_path, *network, "--set", "fabric.spines=1", "--hosts", "h1,h4", "--", "python3", "stamps.py")
+    assert done.status == 0, done.err
+    assert done.output("h1").split() == ["SOCK_DGRAM", "5", "SOCK_STREAM", "5"]

@@ -187,6 +187,7 @@ def test_a_patch_for_one_version_leaves_others_alone() -> None:
         "exact-line.patch",
         "handed-namespaces.patch",
         "lines.patch",
+        "one-timestamp.patch",
         "priority-flow-control.patch",
         "rdma-namespaces.patch",
         "register-state.patch",
