@@ -92,7 +92,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", choices=[*PROGRAMS, []], help=", ".join(PROGRAMS))
     parser.add_argument(
-        "--python", default="python3", help="a Python with the modules of grpc, nats, fsdp, jax and ray"
+        "--python", default="python3", help="a Python with the modules of grpc, nats, fsdp, jax, ray and aioquic"
     )
     arguments = parser.parse_args()
     chosen = arguments.programs or [*PROGRAMS]

@@ -120,6 +120,7 @@ PROGRAMS: Mapping[str, Program] = {
         (Figure("path delay, of two links; a frame alone finds them idle", 2 * REDIS_DELAY_S, "path delay"),),
         delay_s=REDIS_DELAY_S,
     ),
+    "aioquic": Program("QUIC by aioquic", (), (_file(UDP_SHARE, 15_000_000),), modules={"aioquic": "aioquic"}),
     "quic": Program(
         "HTTP/3 by ngtcp2 with GnuTLS", ("ngtcp2-server", "ngtcp2-client"), (_file(UDP_SHARE, 15_000_000),)
     ),
