@@ -301,11 +301,13 @@ def strategies(as_json: AsJson = False) -> None:
 
 @app.command()
 def explain(
-    key: Annotated[
-        str | None, typer.Argument(metavar="KEY", help="e.g. fabric.rate, fabric, or a strategy; default: everything")
-    ] = None,
-    search: Annotated[
-        str | None, typer.Option(metavar="WORDS", help="only the keys and options that these words speak of")
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="KEY",
+            help="e.g. fabric.rate, fabric, a strategy, or words that a key's meaning has, e.g. link delay; "
+            "default: everything",
+        ),
     ] = None,
     as_json: AsJson = False,
     as_schema: Annotated[bool, typer.Option("--json-schema", help="print the JSON Schema of scenario files")] = False,
@@ -314,7 +316,7 @@ def explain(
     """Says what a key of a scenario means, what its value must be, and its default; or a strategy's options."""
     from gradwire.cli import listing
 
-    listing.explain(key, search, as_json=as_json, as_schema=as_schema, as_markdown=as_markdown)
+    listing.explain(" ".join(words or []), as_json=as_json, as_schema=as_schema, as_markdown=as_markdown)
 
 
 @app.command()

@@ -24,9 +24,7 @@ from gradwire.scenario.reference import (
     REQUIRED,
     KeyFacts,
     SectionFacts,
-    every_section,
     explained,
-    found_by_words,
     json_schema,
     markdown,
     option_facts,
@@ -253,7 +251,7 @@ def _with_default(facts: KeyFacts) -> str:
     )
 
 
-def explain(key: str | None, search: str | None, *, as_json: bool, as_schema: bool, as_markdown: bool) -> None:
+def explain(words: str, *, as_json: bool, as_schema: bool, as_markdown: bool) -> None:
     """`gradwire explain`."""
     loaded = [*_loaded(strategy_names(), strategy)[0].values(), REPLAY]
     if as_schema:
@@ -261,14 +259,12 @@ def explain(key: str | None, search: str | None, *, as_json: bool, as_schema: bo
     elif as_markdown:
         print(markdown([each for each in loaded if _origins(each) == [GRADWIRE]]), end="")
     else:
-        explained_sections = explained(key, loaded) if key else list(sections())
-        if search is not None:
-            explained_sections = found_by_words(search, explained_sections if key else every_section(loaded))
+        explained_sections = explained(words, loaded) if words else list(sections())
         if as_json:
             _print_json([asdict(section) for section in explained_sections])
             return
         for section in explained_sections:
-            for line in _section_shown(section, whole=key is None and search is None):
+            for line in _section_shown(section, whole=not words):
                 terminal.console.print(line)
 
 

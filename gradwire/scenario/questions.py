@@ -40,7 +40,7 @@ TEXT = """\
 #   gradwire plan {file}      checks it, and prints what every strategy sends
 #   gradwire estimate {file}  times on an ideal network, in seconds
 #   gradwire run {file}       measures, with a verdict on each point
-# Any key: gradwire explain KEY; all keys: gradwire explain; a search: gradwire explain --search "delay"
+# Any key: gradwire explain KEY; or words: gradwire explain flapping link; all keys: gradwire explain
 title = "{title}"
 
 [cluster]

@@ -3,7 +3,6 @@ itself."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +11,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from gradwire.faults import InputFault
+from gradwire.nearest_names import did_you_mean, nearest_names, question
 from gradwire.scenario.effective import value_text
-from gradwire.scenario.explanations import OPTIONS_KEY
+from gradwire.scenario.explanations import ALMOST, OPTIONS_KEY
 from gradwire.scenario.program_scenarios import ProgramFileSection, ProgramPointSection
 from gradwire.scenario.schema import AboutSection, FileSection, PointSection
 from gradwire.scenario.synonyms import meant_by
@@ -122,12 +122,13 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def explained(key: str, strategies: Sequence[Strategy]) -> list[SectionFacts]:
-    """Facts about a section, a key, an option of strategies, or a strategy, by its name or a word that means it.
+def explained(words: str, strategies: Sequence[Strategy]) -> list[SectionFacts]:
+    """Facts about a section, a key, an option of strategies, or a strategy, by its name or a word that means it; or else
+    about all keys and options that these words speak of.
 
-    Raises InputFault, with the nearest names, if there is none of them.
+    Raises InputFault, with the nearest names, if there are none.
     """
-    key = key_by_first_names(key)
+    key = key_by_first_names(words)
     everything = [*sections(), *option_tables(strategies)]
     by_strategy = [_options_of(strategy) for strategy in strategies]
     if key == OPTIONS_KEY:
@@ -146,10 +147,10 @@ def explained(key: str, strategies: Sequence[Strategy]) -> list[SectionFacts]:
     if meant := [*meant_by(word), *strategies_meant_by(word)]:
         return [section for name in meant for section in explained(name, strategies)]
     names = [facts.name for section in (*everything, *by_strategy) for facts in section.keys]
-    names += [section.name for section in everything if section.name]
-    near = list(dict.fromkeys(difflib.get_close_matches(key, [*names, *(strategy.name for strategy in strategies)], 3)))
-    hint = f"did you mean {' or '.join(near)}?" if near else "`gradwire explain` lists them all"
-    raise InputFault(f"{key}: no such key, section or strategy; {hint}")
+    names += [section.name for section in everything if section.name] + [strategy.name for strategy in strategies]
+    if mistyped := nearest_names(key, names, ALMOST):
+        raise InputFault(f"{words}: no such key, section or strategy; {did_you_mean(mistyped)}")
+    return found_by_words(words, every_section(strategies), question(key, names))
 
 
 def every_section(strategies: Sequence[Strategy]) -> list[SectionFacts]:
@@ -157,11 +158,11 @@ def every_section(strategies: Sequence[Strategy]) -> list[SectionFacts]:
     return [*sections(), *program_sections(), *map(_options_of, strategies), *option_tables(strategies)]
 
 
-def found_by_words(words: str, searched: Sequence[SectionFacts]) -> list[SectionFacts]:
+def found_by_words(words: str, searched: Sequence[SectionFacts], otherwise: str = "") -> list[SectionFacts]:
     """The keys for which all words occur: in their name, their meaning, their values or their table's meaning, or as
     another word for the key.
 
-    Raises InputFault if there are none.
+    Raises InputFault if there are none, with the question `otherwise`.
     """
     wanted = words.lower().split()
     found: dict[str, SectionFacts] = {}
@@ -170,15 +171,28 @@ def found_by_words(words: str, searched: Sequence[SectionFacts]) -> list[Section
         if keys and section.name not in found:
             found[section.name] = SectionFacts(section.name, section.meaning, keys)
     if not found:
-        raise InputFault(f"--search '{words}': no key or option speaks of all these words; give fewer, or others")
+        raise InputFault(
+            f"{words}: no key, section or strategy has this name, and no key's meaning has all these words; "
+            f"{otherwise or 'give fewer words, or others; `gradwire explain` lists all keys'}"
+        )
     return list(found.values())
 
 
 def _says(wanted: Sequence[str], section: SectionFacts, facts: KeyFacts) -> bool:
     of_key = f"{facts.name} {facts.meaning} {facts.value}".lower()
     everything = f"{of_key} {section.name} {section.meaning}".lower()
-    own = [word for word in wanted if word in of_key or facts.name in meant_by(word)]
-    return bool(own) and all(word in own or word in everything for word in wanted)
+    own = [word for word in wanted if _stem(word) in of_key or facts.name in meant_by(word)]
+    return bool(own) and all(word in own or _stem(word) in everything for word in wanted)
+
+
+ENDINGS = ("ping", "ning", "ting", "ing", "ed", "es", "s")
+SHORTEST_STEM = 3
+
+
+def _stem(word: str) -> str:
+    """A word without its ending, such as flap of flapping: the same words with other endings have it in them."""
+    ending = next((each for each in ENDINGS if word.endswith(each)), "")
+    return word.removesuffix(ending) if len(word) - len(ending) >= SHORTEST_STEM else word
 
 
 def _only(section: SectionFacts, key: str) -> SectionFacts:

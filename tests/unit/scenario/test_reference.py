@@ -27,6 +27,7 @@ from gradwire.scenario.schema import FileSection, PointSection
 from gradwire.scenario.synonyms import SYNONYMS
 from gradwire.workloads.strategy_registry import BUILT_IN
 from gradwire.workloads.trace_replay.replay_strategy import REPLAY
+from tests.shared.parts import in_order
 from tests.shared.snippets import ROOT
 
 STRATEGIES = [*(BUILT_IN[name] for name in sorted(BUILT_IN)), REPLAY]
@@ -137,7 +138,7 @@ def test_values_that_have_no_default_are_required() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "hint"), [("fabric.rat", "fabric.rate"), ("horovd", "horovod"), ("qqqq", "lists them all")]
+    ("key", "hint"), [("fabric.rat", "fabric.rate"), ("horovd", "horovod"), ("qqqq", "gradwire explain")]
 )
 def test_what_is_not_there_is_refused_with_the_nearest_name(key: str, hint: str) -> None:
     with pytest.raises(InputFault, match=hint):
@@ -190,11 +191,18 @@ def test_the_json_schema_rejects_what_gradwire_rejects(
 
 
 def test_a_search_finds_keys_by_what_they_mean() -> None:
-    names = [facts.name for section in found_by_words("link delay", every_section([])) for facts in section.keys]
+    names = [facts.name for section in explained("link delay", []) for facts in section.keys]
     assert {"fabric.delay", "fabric.link.NAME.delay"} <= set(names)
     assert "model.name" not in names
     with pytest.raises(InputFault, match="zeppelin"):
-        found_by_words("zeppelin", every_section([]))
+        explained("zeppelin", [])
+
+
+def test_words_with_other_endings_are_found_and_typing_errors_are_not_searched() -> None:
+    assert "fault.NAME.every" in [facts.name for section in explained("flaps", []) for facts in section.keys]
+    assert "fault.NAME.kind" in [facts.name for section in explained("flapping links", []) for facts in section.keys]
+    with pytest.raises(InputFault, match=in_order("fabirc.rate", "fabric.rate")):
+        explained("fabirc.rate", [])
 
 
 @pytest.mark.parametrize("table", ["fault", "job", "fabric"])
