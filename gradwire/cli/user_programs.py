@@ -20,7 +20,7 @@ from rich.markup import escape
 from gradwire.analysis.pause_report import pause_lines
 from gradwire.analysis.port_traffic import ports_traffic
 from gradwire.analysis.verdict.checks import Check
-from gradwire.analysis.verdict.network_checks import network_checks
+from gradwire.analysis.verdict.network_checks import DROPS, RETRANSMITS, network_checks
 from gradwire.analysis.verdict.program_checks import CARRIED
 from gradwire.cli import terminal
 from gradwire.cli.traffic_tables import ports_table
@@ -252,13 +252,20 @@ def _show(summary: ProgramRunSummary, request: JobRequest) -> bool:
     terminal.show(ports_table(request.fabric, ports_traffic(request.fabric, report.counts), report.duration_s))
     made = network_checks(network_state(report, request.fabric))
     failed = [check for check in made if not check.ok]
-    values = ", ".join(f"{check.name} {check.value}" for check in made)
-    terminal.console.print(f"{values}; programs have no plan to be checked against", highlight=False)
+    terminal.console.print(_held(made), highlight=False)
     for line in (*pause_lines(request.fabric, report.pauses), *filter(None, [invented_text(summary.invented)])):
         terminal.console.print(line, markup=False, highlight=False)
     _tell_state(summary, request, failed)
     terminal.name_files({"outputs": folder / "output", "summary": folder / "summary.json"})
     return not failed
+
+
+def _held(made: Sequence[Check]) -> str:
+    """Returns the checks that hold in a line: what TCP had to make up for with its numbers, and the others by name."""
+    holding = [check for check in made if check.ok]
+    told = [f"{check.name} {check.value}" for check in holding if check.name in (DROPS, RETRANSMITS)]
+    others = [check.name for check in holding if check.name not in (DROPS, RETRANSMITS)]
+    return f"{', '.join([*told, f'{len(others)} other checks hold'])}: {', '.join(others)}"
 
 
 def _tell_state(summary: ProgramRunSummary, request: JobRequest, wrong: Sequence[Check]) -> None:
