@@ -187,13 +187,16 @@ def plan(
             help="draw the network as well, as .svg, .png or .pdf; one file for each network of the scenario",
         ),
     ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="also print settings that are defaults, and digests of plans")
+    ] = False,
 ) -> None:
     """Compiles and checks every point of a scenario and prints the plans, without running them."""
     read = read_scenario(scenario, settings or [])
 
     from gradwire.cli import previews
 
-    previews.plan(read, draw)
+    previews.plan(read, draw, verbose=verbose)
 
 
 @app.command()

@@ -39,10 +39,17 @@ def _find_settings(point: ResolvedPoint) -> dict[str, str]:
     return used | {"transport.buffer": SIZE.text(point.buffer_bytes)}
 
 
-def describe_settings(shared: Mapping[str, str], points: int) -> Iterator[str]:
-    """Yields the settings that all points share, a line for each section, in rich's markup."""
+def leave_out_defaults(shared: Mapping[str, str], point: Point) -> dict[str, str]:
+    """Returns those of the settings that all points share, of which this is one, that are not as they would be by default."""
+    given = used_settings(point.section, point.resolved.options, defaults=False)
+    return {key: text for key, text in shared.items() if key in given}
+
+
+def describe_settings(shared: Mapping[str, str], points: int, *, defaults: bool) -> Iterator[str]:
+    """Yields settings that all points share, a line for each section, in rich's markup. defaults: whether those that are as
+    they would be by default are among them."""
     whose = "the point" if points == 1 else f"all {points} points"
-    yield f"[bold]settings of {whose}[/bold], defaults included"
+    yield f"[bold]settings of {whose}[/bold], {'defaults included' if defaults else 'without defaults, which -v shows'}"
     for section, members in itertools.groupby(shared.items(), key=lambda setting: setting[0].partition(".")[0]):
         yield f"  {escape(f'[{section}]')} {escape(_join((key.partition('.')[2], text) for key, text in members))}"
 
@@ -71,8 +78,9 @@ def _describe_jobs(planned: PlannedRun) -> Iterator[str]:
         )
 
 
-def describe_plans(planned: PlannedRun, shared: Mapping[str, str]) -> Iterator[str]:
-    """Yields a point with the settings that not all points share, and its compiled plans, in rich's markup."""
+def describe_plans(planned: PlannedRun, shared: Mapping[str, str], *, digests: bool) -> Iterator[str]:
+    """Yields a point with the settings that not all points share, and its compiled plans, on request with digests, in rich's
+    markup."""
     resolved = planned.point.resolved
     chosen, job = resolved.strategy, resolved.job
     used = _find_settings(resolved)
@@ -97,7 +105,7 @@ def describe_plans(planned: PlannedRun, shared: Mapping[str, str]) -> Iterator[s
             "the iteration time"
         )
     for label, plan in planned.plans.items():
-        yield f"  plan '{escape(label)}', digest {plan.digest()}"
+        yield f"  plan '{escape(label)}'{f', digest {plan.digest()}' if digests else ''}"
         for line in summary_lines(plan, planned.fabric):
             yield f"    {escape(line)}"
         if lines := lines_in_words(find_loaded_lines(plan, planned.fabric)):

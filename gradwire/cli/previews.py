@@ -9,7 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gradwire.cli import terminal
-from gradwire.cli.plan_listing import describe_plans, describe_programs, describe_settings, find_shared_settings
+from gradwire.cli.plan_listing import (
+    describe_plans,
+    describe_programs,
+    describe_settings,
+    find_shared_settings,
+    leave_out_defaults,
+)
 from gradwire.faults import InputFault
 from gradwire.files import replace_text, replacing
 from gradwire.network.fabric import Fabric
@@ -27,27 +33,30 @@ from gradwire.scenario.loading import Scenario
 from gradwire.scenario.program_scenarios import AnyScenario, ProgramScenario, has_plans
 
 
-def plan(scenario: AnyScenario, draw: Path | None = None) -> None:
+def plan(scenario: AnyScenario, draw: Path | None = None, *, verbose: bool = False) -> None:
     """`gradwire plan`."""
     if draw is not None:
         _refuse_other_kinds(draw)
     if has_plans(scenario):
-        _list_plans(scenario)
+        _list_plans(scenario, verbose=verbose)
     else:
         _list_programs(scenario)
     if draw is not None:
         _draw(draw, [point.fabric for point in scenario.points])
 
 
-def _list_plans(scenario: Scenario) -> None:
+def _list_plans(scenario: Scenario, *, verbose: bool) -> None:
     """Every point's candidates and settings, and what they will take."""
     runs: list[PlannedRun] = []
     shared = find_shared_settings(scenario.points)
     with terminal.interruptible("interrupted"), terminal.screen().working("compiling") as status:
         for planned in planning(scenario.points, RUNS / scenario.name, virtual_clock(scenario.points), cores()):
-            heading = () if runs else describe_settings(shared, len(scenario.points))
+            told = shared if verbose else leave_out_defaults(shared, planned.point)
+            heading = () if runs else describe_settings(told, len(scenario.points), defaults=verbose)
             status.rest()
-            terminal.console.print(*heading, *describe_plans(planned, shared), sep="\n", highlight=False)
+            terminal.console.print(
+                *heading, *describe_plans(planned, shared, digests=verbose), sep="\n", highlight=False
+            )
             runs.append(planned)
             status.update(f"compiling: {len(runs)} of {len(scenario.points)} points")
     for warning in warnings(runs):

@@ -49,15 +49,23 @@ def test_an_option_that_is_a_key_leads_to_the_key(call: Any) -> None:
 
 
 def test_plan_prints_every_plan_and_writes_nothing(call: Any, scenario: Path, tmp_path: Path) -> None:
-    status, out, err = call("plan", str(scenario), "--set", 'strategy.name=["vanilla","geryon"]')
+    status, out, err = call("plan", "-v", str(scenario), "--set", 'strategy.name=["vanilla","geryon"]')
     assert (status, err) == (0, "")
     assert re.findall(r"plan '(\w+)', digest [0-9a-f]+", out) == ["vanilla", "coarse"]
+    assert "connections = 1" in out
     assert tells(out, "2 workers", "2 servers", "2 hosts", "busiest port: h")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["small.toml"]
 
 
 def test_plan_prints_the_same_digest_every_time(call: Any, scenario: Path) -> None:
-    assert call("plan", str(scenario)) == call("plan", str(scenario))
+    assert call("plan", "-v", str(scenario)) == call("plan", "-v", str(scenario))
+
+
+def test_plan_shows_the_settings_that_somebody_chose(call: Any, scenario: Path) -> None:
+    out = call("plan", str(scenario), "--set", "fabric.delay=0s", "--set", "fabric.buffer=1MB")[1]
+    assert "buffer = 1MB" in out
+    assert "delay = " not in out
+    assert "digest" not in out
 
 
 def test_plan_draws_each_network_once(call: Any, scenario: Path, tmp_path: Path) -> None:

@@ -227,7 +227,7 @@ def test_the_command_line_plans_it(home: Path) -> None:
     scenario = home / SCENARIO.removeprefix("~/")
     planned = gradwire("plan", str(scenario), path=scenario.parent)
     assert (planned.returncode, planned.stderr) == (0, "")
-    assert re.findall(r"plan '([\w-]+)', digest", planned.stdout) == ["ring", "two-tree"]
+    assert re.findall(r"plan '([\w-]+)'", planned.stdout) == ["ring", "two-tree"]
     assert planned.stdout.count("1.497 GB cross") == 2
 
 
