@@ -77,10 +77,6 @@ def test_the_files_are_short_and_fit_for_the_tree(tmp_path: Path, file: str) -> 
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_guide_says_how_long_the_file_is() -> None:
-    assert f"{len(shown_file(FILE).text.splitlines())} lines" in GUIDE.read_text()
-
-
 @each_file
 def test_the_files_import_of_gradwire_what_is_there_for_plug_ins(file: str) -> None:
     imported = [name for name in imported_names(shown_file(file).text) if name.startswith("gradwire.")]
