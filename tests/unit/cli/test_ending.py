@@ -76,6 +76,15 @@ def encoding(text: str) -> UnicodeEncodeError:
     return raised.value
 
 
+def without_home() -> RuntimeError:
+    """The error of Python for a user who has no home."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os.path, "expanduser", lambda path: path)
+        with pytest.raises(RuntimeError) as raised:
+            Path.home()
+    return raised.value
+
+
 @pytest.mark.parametrize(
     ("error", "status", "said"),
     [
@@ -85,7 +94,14 @@ def encoding(text: str) -> UnicodeEncodeError:
         (PermissionError(errno.EACCES, "Permission denied", "/x"), 2, "/x: Permission denied; make it readable"),
         (OSError(errno.ENAMETOOLONG, "File name too long", "x" * 300), 2, "File name too long; give another place"),
         (OSError(errno.EROFS, "Read-only file system", "/x"), 2, "/x: Read-only file system; give another place"),
+        (without_home(), 2, "HOME"),
+        (FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']"), 3, "TMPDIR"),
         (encoding("\udcff.toml"), 2, r"'\udcff.toml': is not text in UTF-8"),
+        (
+            encoding("a text of many words, and one is\n" * 99 + " \udcff.toml next to others"),
+            2,
+            r"input): '\udcff.toml': is",
+        ),
         (InputFault("wrong key"), 2, "wrong key"),
         (InternalFault("told on purpose"), 4, "told on purpose"),
     ],
