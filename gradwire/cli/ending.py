@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TextIO
 
 from gradwire.faults import Fault, InputFault, InternalFault, MachineFault
-from gradwire.files import NO_ROOM, TOO_MANY
+from gradwire.files import NO_ROOM, TOO_MANY, lack_of_room
 from gradwire.terminal_text import visible
 
 INTERRUPTED = 128 + signal.SIGINT
@@ -177,9 +177,26 @@ def _of_system(error: OSError) -> Fault | None:
         remedy = "make it readable and writable for this user, or " if isinstance(error, PermissionError) else ""
         return InputFault(f"{error.filename}: {error.strerror}; {remedy}give another place")
     if error.errno in (*NO_ROOM, *TOO_MANY):
-        where = f"{error.filename}: " if error.filename else ""
-        return MachineFault(f"{where}{error.strerror}; see `df` and `ulimit -a`, make room, and give the command again")
+        return MachineFault(
+            f"{_where(error)}{error.strerror}; see `df` and `ulimit -a`, make room, and give the command again"
+        )
     return None
+
+
+def _where(error: OSError) -> str:
+    """The beginning of a message: the file that the error names, or else those places that a command writes to whose
+    disk is full. Libraries that write to the cache name no file."""
+    if error.filename:
+        return f"{error.filename}: "
+    if error.errno not in NO_ROOM:
+        return ""
+    from gradwire.vm.kernel import cache_folder
+
+    places = [Path(), Path(os.environ.get("TMPDIR") or "/tmp")]
+    with suppress(RuntimeError):  # there is no home
+        places.insert(0, cache_folder())
+    full = [str(place.absolute()) for place in places if place.is_dir() and lack_of_room(place)]
+    return f"{', '.join(full)}: " if full else ""
 
 
 def _is_homeless() -> bool:

@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from gradwire import PACKAGE
-from gradwire.cli import listing
+from gradwire.cli import ending, listing
 from gradwire.cli.ending import NO_READER
 from gradwire.faults import InputFault, InternalFault
 from tests.shared.command_line import gradwire_says
@@ -83,6 +83,15 @@ def without_home() -> RuntimeError:
         with pytest.raises(RuntimeError) as raised:
             Path.home()
     return raised.value
+
+
+def test_a_full_disk_of_the_cache_is_named_though_the_error_names_no_file(
+    ends_with: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GRADWIRE_CACHE", str(tmp_path))
+    monkeypatch.setattr(ending, "lack_of_room", lambda folder: "full" if folder == tmp_path else "")
+    status, _, err = ends_with(raising(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+    assert (status, f"{tmp_path}: No space" in err) == (3, True)
 
 
 @pytest.mark.parametrize(
