@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -88,7 +89,8 @@ def test_a_drawing_that_cannot_be_written_is_refused(
 @pytest.mark.parametrize("name", ["network.svg", "network-2.svg"])
 def test_a_drawing_replaces_no_link_and_no_pipe(call: Any, scenario: Path, tmp_path: Path, name: str) -> None:
     rates = ("--set", 'fabric.rate=["10gbit","25gbit"]')
-    for make in (os.mkfifo, lambda path: path.symlink_to("elsewhere.svg")):
+    makers: list[Callable[[Path], object]] = [os.mkfifo, lambda path: path.symlink_to("elsewhere.svg")]
+    for make in makers:
         make(tmp_path / name)
         status, _, err = call("plan", str(scenario), *rates, "--draw", str(tmp_path / "network.svg"))
         assert (status, str(tmp_path / name) in err) == (2, True)

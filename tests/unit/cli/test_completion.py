@@ -9,6 +9,7 @@ import pwd
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -110,9 +111,9 @@ def test_what_is_no_file_is_refused_or_replaced(
 ) -> None:
     own = home / OWN[shell]
     own.parent.mkdir(parents=True, exist_ok=True)
-    (os.mkfifo, Path.mkdir, lambda path: path.symlink_to(path), lambda path: path.symlink_to("/dev/null"), _socket)[
-        number
-    ](own)
+    makers: list[Callable[[Path], object]] = [os.mkfifo, Path.mkdir, _socket]
+    makers += [lambda path: path.symlink_to(path), lambda path: path.symlink_to("/dev/null")]
+    makers[number](own)
     status, _, err = gradwire_says(monkeypatch, capsys, "--install-completion", shell)
     assert (status, str(own) in err) == (2, True) or (status == 0 and own.is_file())
 
