@@ -16,7 +16,7 @@ from gradwire.faults import InputFault
 from gradwire.runs.executing.executor_choice import Where
 from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.machine_trial import trial_on
-from gradwire.runs.launch.place import writing
+from gradwire.runs.launch.place import refuse_unusable, writing
 from gradwire.runs.stored.provenance import typed_command
 from gradwire.runs.stored.run_folder import RUNS, locked
 from gradwire.vm.machines import Clock
@@ -54,6 +54,8 @@ def list_scenarios(names: Sequence[str]) -> None:
 def reproduce(asked: ReproduceOptions, where: Where) -> None:
     """`gradwire reproduce`. Raises InputFault for what cannot be."""
     names, quick, pages, moved_from = asked.names, asked.quick, asked.pages, asked.moved_from
+    if pages:
+        refuse_unusable(pages, "--pages")
     of_world = [name for name in names if is_of_world(name)]
     if of_world:
         if len(of_world) < len(names) or quick or asked.check or asked.accept or moved_from:

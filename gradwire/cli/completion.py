@@ -1,7 +1,7 @@
 """Completion in a shell: the script that asks gradwire what may come next, printed or installed.
 
 typer's own options are not used: they find out the shell or take its name, never both, and they end with SystemExit, which
-gradwire.cli.ending takes for that of a plug-in.
+gradwire.cli.ending takes for that of a plug-in. They also write the user's own files anew, which a full disk leaves empty.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from gradwire.faults import InputFault
+from gradwire.terminal_text import visible
 
 NAME, ASKED_BY = "gradwire", "_GRADWIRE_COMPLETE"
 INSTALL, SHOW = "--install-completion", "--show-completion"
@@ -54,9 +55,7 @@ def _show(context: typer.Context, shell: str | None) -> None:
     if shell is None or context.resilient_parsing:
         return
     _known(SHOW, shell)
-    from typer._completion_shared import get_completion_script
-
-    print(get_completion_script(prog_name=NAME, complete_var=ASKED_BY, shell=shell))
+    print(_script(shell))
     raise typer.Exit
 
 
@@ -64,11 +63,22 @@ def _install(context: typer.Context, shell: str | None) -> None:
     if shell is None or context.resilient_parsing:
         return
     _known(INSTALL, shell)
-    from typer._completion_shared import install
+    from gradwire.cli.completion_files import SCRIPTS, install
 
-    _, path = install(shell=shell, prog_name=NAME, complete_var=ASKED_BY)
+    if shell not in SCRIPTS:
+        raise InputFault(
+            f"{INSTALL} {shell}: only {shell} knows where its profile is; let it write there: "
+            f"gradwire {SHOW} {shell} >> $PROFILE"
+        )
+    path = visible(str(install(shell, _script(shell))))
     print(f"completion for {shell}: {path}; it works in shells that are opened from now on")
     raise typer.Exit
+
+
+def _script(shell: str) -> str:
+    from typer._completion_shared import get_completion_script
+
+    return get_completion_script(prog_name=NAME, complete_var=ASKED_BY, shell=shell)
 
 
 def _shells(begun: str) -> list[str]:

@@ -19,12 +19,16 @@ from pathlib import Path
 from typing import TextIO
 
 from gradwire.faults import Fault, InputFault, InternalFault, MachineFault
-from gradwire.files import NO_ROOM, TOO_MANY
+from gradwire.files import NO_ROOM, TOO_MANY, lack_of_room
 from gradwire.terminal_text import visible
 
 INTERRUPTED = 128 + signal.SIGINT
 NO_PLACES = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP, errno.EROFS)
 """Errors of places that were given. Python raises some also where a command, wherever, only looks whether a file is there."""
+NO_HOME = "Could not determine home directory"
+"""Words of Python's error for a user who has no home, such as one who is only a number in a container."""
+NO_TEMPORARY = "No usable temporary directory"
+"""Words of Python's error for folders that are all full, read-only or missing, which names none of them as a file."""
 NOT_TEXT = "surrogates not allowed"
 """Python's reason for not writing what came from the system as bytes that are no text in UTF-8."""
 NO_READER = 128 + signal.SIGPIPE
@@ -140,7 +144,12 @@ def fault_of(error: BaseException) -> Fault:
             return fault
         case UnicodeEncodeError() if error.reason == NOT_TEXT:
             return InputFault(
-                f"{error.object!r}: is not text in UTF-8, as names of files, arguments and variables of the environment have to be"
+                f"{_around(error)!r}: is not text in UTF-8, as names of files, arguments and variables of the environment have to be"
+            )
+        case RuntimeError() if NO_HOME in str(error):
+            return InputFault(
+                "HOME: is not set, and this user has no home folder; set it to a folder of yours, or GRADWIRE_CACHE to one "
+                "for what is kept"
             )
         case MemoryError():
             return MachineFault(
@@ -151,17 +160,43 @@ def fault_of(error: BaseException) -> Fault:
     )
 
 
+def _around(error: UnicodeEncodeError) -> str:
+    """The word that could not be written; it may stand in a whole file's text."""
+    before, after = error.object[: error.start].split(), error.object[error.start :].split()
+    begun = before[-1] if before and not error.object[error.start - 1].isspace() else ""
+    return begun + after[0]
+
+
 def _of_system(error: OSError) -> Fault | None:
     """Fault for what the system refused; None if that was not to be expected."""
     if isinstance(error, FileNotFoundError) and _is_homeless():
         return InputFault("the current folder is gone, for it was removed or renamed; go to another, with `cd`")
+    if isinstance(error, FileNotFoundError) and NO_TEMPORARY in str(error):
+        return MachineFault(f"{error.strerror}; see `df` and `ulimit -f`, make room, or set TMPDIR to another folder")
     if error.filename and error.errno in NO_PLACES:
         remedy = "make it readable and writable for this user, or " if isinstance(error, PermissionError) else ""
         return InputFault(f"{error.filename}: {error.strerror}; {remedy}give another place")
     if error.errno in (*NO_ROOM, *TOO_MANY):
-        where = f"{error.filename}: " if error.filename else ""
-        return MachineFault(f"{where}{error.strerror}; see `df` and `ulimit -a`, make room, and give the command again")
+        return MachineFault(
+            f"{_where(error)}{error.strerror}; see `df` and `ulimit -a`, make room, and give the command again"
+        )
     return None
+
+
+def _where(error: OSError) -> str:
+    """The beginning of a message: the file that the error names, or else those places that a command writes to whose
+    disk is full. Libraries that write to the cache name no file."""
+    if error.filename:
+        return f"{error.filename}: "
+    if error.errno not in NO_ROOM:
+        return ""
+    from gradwire.vm.kernel import cache_folder
+
+    places = [Path(), Path(os.environ.get("TMPDIR") or "/tmp")]
+    with suppress(RuntimeError):  # there is no home
+        places.insert(0, cache_folder())
+    full = [str(place.absolute()) for place in places if place.is_dir() and lack_of_room(place)]
+    return f"{', '.join(full)}: " if full else ""
 
 
 def _is_homeless() -> bool:

@@ -42,16 +42,24 @@ def add_to(app: typer.Typer) -> None:
             raise InputFault(f"{file}: exists, and stays as it is; give another name")
         given = {"model": model, "device": device, "workers": workers, "rate": rate, "topology": topology}
         answers = {question.name: _answer(question, given[question.name]) for question in QUESTIONS}
-        text = commented_scenario(file.stem, checked(answers))
-        try:
-            with file.open("x") as made:
-                made.write(text)
-        except OSError as error:
-            raise InputFault(f"{file}: cannot be written: {error.strerror}; give another place") from error
+        _write_new(file, commented_scenario(file.stem, checked(answers)).encode())
         terminal.console.print(f"scenario: {file}", markup=False, highlight=False, soft_wrap=True)
         terminal.console.print(
             f"next: gradwire plan {file}; gradwire estimate {file}; gradwire run {file}", markup=False, highlight=False
         )
+
+
+def _write_new(file: Path, content: bytes) -> None:
+    """Writes a file that is not there yet, completely or not at all."""
+    from gradwire.runs.launch.place import writing
+
+    with writing(file), file.open("xb") as made:
+        try:
+            made.write(content)
+            made.flush()
+        except BaseException:
+            file.unlink(missing_ok=True)
+            raise
 
 
 def _answer(question: ScenarioQuestion, given: str | int | None) -> str:

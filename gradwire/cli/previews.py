@@ -36,7 +36,7 @@ from gradwire.scenario.program_scenarios import AnyScenario, ProgramScenario, ha
 def plan(scenario: AnyScenario, draw: Path | None = None, *, verbose: bool = False) -> None:
     """`gradwire plan`."""
     if draw is not None:
-        _refuse_other_kinds(draw)
+        _refuse_unfit(draw)
     if has_plans(scenario):
         _list_plans(scenario, verbose=verbose)
     else:
@@ -76,10 +76,11 @@ def _list_programs(scenario: ProgramScenario) -> None:
 DRAWINGS = (".svg", ".png", ".pdf")
 
 
-def _refuse_other_kinds(file: Path) -> None:
-    """Raises InputFault for a file whose ending does not say which kind of file to write."""
+def _refuse_unfit(file: Path) -> None:
+    """Raises InputFault for a file whose ending does not say which kind of file to write, and for what is no file."""
     if file.suffix not in DRAWINGS:
         raise InputFault(f"--draw {file}: the name must end in {', '.join(DRAWINGS[:-1])} or {DRAWINGS[-1]}")
+    refuse_unusable_file(file, "--draw")
 
 
 def _draw(file: Path, fabrics: Sequence[Fabric]) -> None:
@@ -91,6 +92,7 @@ def _draw(file: Path, fabrics: Sequence[Fabric]) -> None:
 
     for number, fabric in enumerate(different_networks(fabrics), 1):
         path = file if number == 1 else file.with_stem(f"{file.stem}-{number}")
+        refuse_unusable_file(path, "--draw")
         figure = network_drawing(fabric)
         with writing(path), mpl.rc_context(STYLE):
             if path.suffix == ".svg":

@@ -70,7 +70,7 @@ from gradwire.runs.launch.network_size import (
     seconds,
 )
 from gradwire.runs.launch.other_user import OtherUser, going_on_as
-from gradwire.runs.launch.place import refuse_unusable, writing
+from gradwire.runs.launch.place import refuse_filled, writing
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.scenario.sections.program import class_alone
 from gradwire.vm.code_digest import machine_modules
@@ -125,9 +125,7 @@ def execute_program(
     check_program(argv, path_on_hosts(os.environ.get("PATH", os.defpath)))
     check_folder(Path.cwd())
     folder = out or new_folder(RUNS, argv)
-    if out is not None and out.exists() and any(out.iterdir()):
-        raise InputFault(f"--out {out}: is not empty, and no other run's files are overwritten; give another")
-    refuse_unusable(folder)
+    refuse_filled(folder)
     request = JobRequest(
         fabric=bench.fabric,
         programs=[_started(wanted, bench.fabric)],
@@ -321,9 +319,7 @@ def run_mininet(script: str, arguments: list[str], limits: ScriptLimits, out: Pa
     path = _script(script, python)
     check_folder(Path.cwd())
     folder = out or _new_folder(path.stem)
-    if out is not None and out.exists() and any(out.iterdir()):
-        raise InputFault(f"--out {out}: is not empty, and no other run's files are overwritten; give another")
-    refuse_unusable(folder)
+    refuse_filled(folder)
     most_bytes = output_limit_bytes(limits.output_limit) if limits.output_limit else OUTPUT_LIMIT_BYTES
     is_typed = sys.stdin is not None and sys.stdin.isatty()
     time_limit = limits.time_limit or (NO_LIMIT if is_typed else "1h")

@@ -15,6 +15,7 @@ from typing import Self
 from gradwire.analysis.port_traffic import PortTraffic, ports_traffic
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
+from gradwire.files import replacing
 from gradwire.inside.program_protocol import (
     Begin,
     Conclude,
@@ -42,6 +43,7 @@ from gradwire.lab.settings import Settings
 from gradwire.network.fabric import Fabric
 from gradwire.programs.launch import path_on_hosts, shared_environment
 from gradwire.programs.program_file import check_program
+from gradwire.runs.launch.place import writing
 
 S_NS = 1_000_000_000
 SHELL = "/bin/sh"
@@ -193,15 +195,12 @@ class Network:
 
         Returns the files, in the pcapng format: one for the port of each host; none of a lab whose machine died.
         """
-        machine, files = self._machine, []
+        machine = self._machine
+        files: list[Path] = []
         try:
             if machine is not None and machine.is_alive and self.settings.captures:
                 machine.ask(Conclude())
-                folder.mkdir(parents=True, exist_ok=True)
-                for old in folder.glob("*.pcapng"):
-                    old.unlink()
-                for file in sorted(machine.captures.glob("*.pcapng")):
-                    files.append(Path(shutil.copyfile(file, folder / file.name)))
+                files = _copied(sorted(machine.captures.glob("*.pcapng")), folder)
         finally:
             self._end()
         return files
@@ -355,6 +354,19 @@ class Network:
         self._is_closed = True
         if self._machine is not None:
             self._machine.end()
+
+
+def _copied(files: Sequence[Path], folder: Path) -> list[Path]:
+    """Copies captures into a folder, each completely or not at all, and removes those that it had. Raises InputFault or
+    MachineFault for one that cannot be written."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.glob("*.pcapng"):
+            old.unlink()
+        for file in files:
+            with replacing(folder / file.name) as partial:
+                shutil.copyfile(file, partial)
+    return [folder / file.name for file in files]
 
 
 def _labelled(interface: str, labels: dict[str, str]) -> str:

@@ -58,7 +58,7 @@ def clean(run_folders: Sequence[Path], cache: Path, *, dry_run: bool) -> Iterato
     run_folders: where to look for runs: run folders, and folders of them. Raises MachineFault if a process does not
     end.
     """
-    for leaving in [*_processes(), *_temporary_folders(Path(tempfile.gettempdir()))]:
+    for leaving in [*_processes(), *_temporary_folders(_temporary_root())]:
         yield _done(leaving, dry_run)
     for folder in _runs_in(run_folders):
         with _free(folder) as is_free:
@@ -103,6 +103,14 @@ def _end(pid: int, handle: int) -> None:
                 f"process {pid} is still there {KILL_LIMIT_S:g} s after SIGKILL: see `ps -o stat,wchan {pid}`"
             )
         time.sleep(0.01)
+
+
+def _temporary_root() -> Path:
+    """Folder that temporary folders are in, also on a full disk, on which Python finds none that it can write."""
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError:
+        return Path(os.environ.get("TMPDIR") or "/tmp")
 
 
 def _temporary_folders(place: Path) -> list[Leaving]:

@@ -38,11 +38,19 @@ if TYPE_CHECKING:
 def refuse_unusable(folder: Path, option: str = "--out") -> None:
     """Raises InputFault if no folder can be made at a path, or written; makes nothing. option: the option that named
     the path."""
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists() or path.is_symlink())
     if not there.is_dir():
-        raise InputFault(f"{there}: is a file, where a folder is wanted; give another {option}")
+        what = "is a file" if there.exists() else "is a link that leads nowhere"
+        raise InputFault(f"{there}: {what}, where a folder is wanted; give another {option}")
     if not os.access(there, os.W_OK | os.X_OK):
         raise InputFault(f"{there}: may not be written; give another {option}, or make it writable")
+
+
+def refuse_filled(folder: Path, option: str = "--out") -> None:
+    """Raises InputFault as `refuse_unusable` does, and for a folder that has something in it."""
+    refuse_unusable(folder, option)
+    if folder.exists() and any(folder.iterdir()):
+        raise InputFault(f"{option} {folder}: is not empty, and no other run's files are overwritten; give another")
 
 
 def refuse_unusable_file(file: Path, option: str = "--out") -> None:
@@ -56,7 +64,7 @@ def refuse_unusable_file(file: Path, option: str = "--out") -> None:
             f"{option} {file}: is a link, which would be replaced; give the file that it leads to, {without_links(file)}"
         )
     if file.is_dir():
-        raise InputFault(f"{option} {file}: is a folder; give a file, like {file / 'trace.json'}")
+        raise InputFault(f"{option} {file}: is a folder; give the name of a file in it")
     if file.exists() and not file.is_file():
         raise InputFault(
             f"{option} {file}: is not a regular file, and would be replaced by one; give the name of a file"

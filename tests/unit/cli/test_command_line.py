@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -90,6 +92,18 @@ def test_a_drawing_that_cannot_be_written_is_refused(
     status, _, err = call("plan", str(scenario), "--draw", str(tmp_path / file))
     assert status == 2
     assert said in err
+
+
+@pytest.mark.parametrize("name", ["network.svg", "network-2.svg"])
+def test_a_drawing_replaces_no_link_and_no_pipe(call: Any, scenario: Path, tmp_path: Path, name: str) -> None:
+    rates = ("--set", 'fabric.rate=["10gbit","25gbit"]')
+    makers: list[Callable[[Path], object]] = [os.mkfifo, lambda path: path.symlink_to("elsewhere.svg")]
+    for make in makers:
+        make(tmp_path / name)
+        status, _, err = call("plan", str(scenario), *rates, "--draw", str(tmp_path / "network.svg"))
+        assert (status, str(tmp_path / name) in err) == (2, True)
+        assert not (tmp_path / name).is_file()
+        (tmp_path / name).unlink()
 
 
 def test_a_shipped_scenario_is_found_by_its_name_alone(call: Any, tmp_path: Path) -> None:

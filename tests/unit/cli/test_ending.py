@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from gradwire import PACKAGE
-from gradwire.cli import listing
+from gradwire.cli import ending, listing
 from gradwire.cli.ending import NO_READER
 from gradwire.faults import InputFault, InternalFault
 from tests.shared.command_line import gradwire_says
@@ -76,6 +76,24 @@ def encoding(text: str) -> UnicodeEncodeError:
     return raised.value
 
 
+def without_home() -> RuntimeError:
+    """The error of Python for a user who has no home."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os.path, "expanduser", lambda path: path)
+        with pytest.raises(RuntimeError) as raised:
+            Path.home()
+    return raised.value
+
+
+def test_a_full_disk_of_the_cache_is_named_though_the_error_names_no_file(
+    ends_with: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GRADWIRE_CACHE", str(tmp_path))
+    monkeypatch.setattr(ending, "lack_of_room", lambda folder: "full" if folder == tmp_path else "")
+    status, _, err = ends_with(raising(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+    assert (status, f"{tmp_path}: No space" in err) == (3, True)
+
+
 @pytest.mark.parametrize(
     ("error", "status", "said"),
     [
@@ -85,7 +103,14 @@ def encoding(text: str) -> UnicodeEncodeError:
         (PermissionError(errno.EACCES, "Permission denied", "/x"), 2, "/x: Permission denied; make it readable"),
         (OSError(errno.ENAMETOOLONG, "File name too long", "x" * 300), 2, "File name too long; give another place"),
         (OSError(errno.EROFS, "Read-only file system", "/x"), 2, "/x: Read-only file system; give another place"),
+        (without_home(), 2, "HOME"),
+        (FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']"), 3, "TMPDIR"),
         (encoding("\udcff.toml"), 2, r"'\udcff.toml': is not text in UTF-8"),
+        (
+            encoding("a text of many words, and one is\n" * 99 + " \udcff.toml next to others"),
+            2,
+            r"input): '\udcff.toml': is",
+        ),
         (InputFault("wrong key"), 2, "wrong key"),
         (InternalFault("told on purpose"), 4, "told on purpose"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -67,3 +68,15 @@ def test_nothing_is_overwritten(call: Any, tmp_path: Path) -> None:
     assert call("init", "link.toml")[0] == 2
     assert (tmp_path / "first.toml").read_text() == "mine"
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_scenario_that_cannot_be_written_whole_is_not_there(call: Any, tmp_path: Path) -> None:
+    status, _, err = call("init", "\udcff.toml")
+    assert (status, len(err) < 200, list(tmp_path.iterdir())) == (2, True, [])
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        status, _, err = call("init", "first.toml")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (status, "first.toml" in err, list(tmp_path.iterdir())) == (3, True, [])

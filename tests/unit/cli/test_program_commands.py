@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,6 +61,13 @@ def test_a_folder_with_files_is_not_written_to(call: Any, tmp_path: Any) -> None
     status, _, err = call("exec", *SIZE, "--out", "mine", "--", "hostname")
     assert status == 2
     assert "is not empty" in err
+
+
+@pytest.mark.parametrize("make", [Path.touch, os.mkfifo, lambda path: path.symlink_to("nowhere")])
+def test_what_is_no_folder_is_not_written_to(call: Any, tmp_path: Path, make: Callable[[Path], object]) -> None:
+    make(tmp_path / "mine")
+    status, _, err = call("exec", *SIZE, "--out", "mine", "--", "hostname")
+    assert (status, "mine" in err, "--out" in err) == (2, True, True)
 
 
 def test_a_shell_needs_a_network(call: Any) -> None:

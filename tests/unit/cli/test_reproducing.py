@@ -11,6 +11,7 @@ import pytest
 from gradwire import PACKAGE
 from gradwire.cli import reproducing
 from gradwire.faults import InputFault
+from gradwire.runs.executing.executor_choice import Where
 
 
 def test_a_clone_has_the_study_beside_the_package() -> None:
@@ -47,3 +48,9 @@ def test_an_installed_package_says_where_the_study_is(monkeypatch: pytest.Monkey
     (tmp_path / "reproduction" / "command.py").write_text("")
     with pytest.raises(InputFault, match="`reproduction`"):
         reproducing.study()
+
+
+def test_pages_that_cannot_be_written_are_refused_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "pages").touch()
+    with pytest.raises(InputFault, match="--pages"):
+        reproducing.study().reproduce(reproducing.ReproduceOptions(pages=tmp_path / "pages"), Where())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import tempfile
 from pathlib import Path
@@ -25,6 +26,18 @@ def dead_commands_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> li
         (folder / "inner").mkdir(parents=True)
         (folder / "inner" / "file").touch()
     return folders
+
+
+def test_a_full_disk_is_cleaned(
+    dead_commands_folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_usable() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", none_usable)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert sorted(cleaned(tmp_path / "cache")) == sorted(map(str, dead_commands_folders))
+    assert not any(folder.exists() for folder in dead_commands_folders)
 
 
 def cleaned(cache: Path) -> list[str]:

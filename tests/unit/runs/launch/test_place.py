@@ -16,7 +16,14 @@ import pytest
 from gradwire.faults import InputFault, MachineFault
 from gradwire.runs.campaign import Campaign
 from gradwire.runs.executing.executor import LocalPool
-from gradwire.runs.launch.place import NewRunFolder, default_name, place_for, refuse_unusable_file, take_over
+from gradwire.runs.launch.place import (
+    NewRunFolder,
+    default_name,
+    place_for,
+    refuse_unusable,
+    refuse_unusable_file,
+    take_over,
+)
 from gradwire.runs.reporting import printed_cells, without_foreign_values
 from gradwire.runs.stored.run_folder import HOLDER_FILE, locked, write_run_folder
 from gradwire.scenario.loading import Scenario, load_scenario
@@ -182,6 +189,13 @@ def test_a_file_that_would_replace_a_link_is_refused_wherever_that_leads(target:
     Path("round").symlink_to(target)
     with pytest.raises(InputFault, match=in_order("--csv round", "is a link", target)):
         refuse_unusable_file(Path("round"), "--csv")
+
+
+@pytest.mark.parametrize("below", ["", "inner"])
+def test_a_folder_that_cannot_be_made_is_refused_before_any_work(below: str) -> None:
+    Path("round").symlink_to("nowhere")
+    with pytest.raises(InputFault, match=in_order("round", "link", "--pages")):
+        refuse_unusable(Path("round", below), "--pages")
 
 
 def test_a_point_in_the_place_of_a_link_is_copied_and_the_link_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
