@@ -22,7 +22,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from gradwire.files import replacing
 from gradwire.reading_budget import reading_budget
@@ -59,7 +58,9 @@ def original(cell: str) -> str:
     return _ESCAPED.sub(_unescaped, shown)
 
 
-def csv_lines(columns: Iterable[str], rows: Iterable[Iterable[Any]], float_format: str | None = None) -> Iterator[str]:
+def csv_lines(
+    columns: Iterable[str], rows: Iterable[Iterable[object]], float_format: str | None = None
+) -> Iterator[str]:
     """The lines of a file, without their ends. None is an empty cell; see `write_csv`."""
     for row in chain([columns], rows):
         yield ",".join(_cell(value, float_format) for value in row) or '""'  # which an empty line would not be
@@ -68,7 +69,7 @@ def csv_lines(columns: Iterable[str], rows: Iterable[Iterable[Any]], float_forma
 def write_csv(
     path: Path,
     columns: Sequence[str],
-    rows: Iterable[Iterable[Any]],
+    rows: Iterable[Iterable[object]],
     *,
     float_format: str | None = None,
     end: str = LINE_END,
@@ -83,7 +84,7 @@ def write_csv(
 
 
 def write_records(
-    path: Path, records: Sequence[Mapping[str, Any]], columns: Sequence[str], *, end: str = LINE_END
+    path: Path, records: Sequence[Mapping[str, object]], columns: Sequence[str], *, end: str = LINE_END
 ) -> None:
     """Writes a file with a row for each of `records`, which have a value for each column."""
     write_csv(path, columns, ([record[column] for column in columns] for record in records), end=end)
@@ -105,7 +106,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
         return [dict(zip(names, map(original, row), strict=True)) for row in rows[1:]]
 
 
-def _cell(value: Any, float_format: str | None) -> str:
+def _cell(value: object, float_format: str | None) -> str:
     if value is None:
         return ""
     if isinstance(value, str):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 STATUSES = (
     "Exit status: 0 all is well; 1 it ran, and a point is invalid or a claim no longer holds; 2 the input is wrong; "
@@ -80,12 +80,13 @@ class InternalFault(Fault):
     at_fault = "bug in gradwire, please report it"
 
 
-def key_of(defect: Mapping[str, Any]) -> str:
+def key_of(defect: Mapping[str, object]) -> str:
     """Returns the dotted key that an entry of `ValidationError.errors()` is about."""
-    return ".".join(str(step) for step in defect["loc"])
+    loc = defect["loc"]
+    return ".".join(map(str, loc)) if isinstance(loc, tuple) else str(loc)
 
 
-def reason_of(defect: Mapping[str, Any]) -> str:
+def reason_of(defect: Mapping[str, object]) -> str:
     """Describes what is wrong with the value, without the prefix that pydantic gives to messages of custom
     validators."""
     return str(defect["msg"]).removeprefix("Value error, ")

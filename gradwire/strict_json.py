@@ -10,19 +10,23 @@ import json
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
+
+from gradwire.documents import Document, DocumentValue
 
 LONGEST_SHOWN = 60
 
 
-def parse_json(text: str, *, any_float: bool = False) -> Any:
+def parse_json(text: str, *, any_float: bool = False) -> DocumentValue:
     """The content of a text in JSON. Raises ValueError with what is wrong.
 
     any_float: reads NaN and infinite numbers as well, for who says better where they are.
     """
-    numbers: dict[str, Any] = {} if any_float else {"parse_constant": _refuse_constant, "parse_float": _number}
+    constant, number = (None, None) if any_float else (_refuse_constant, _number)
     try:
-        content = json.loads(text, object_pairs_hook=_object, **numbers)
+        content: DocumentValue = json.loads(
+            text, object_pairs_hook=_object, parse_constant=constant, parse_float=number
+        )
     except RecursionError as error:
         raise ValueError("lists and objects are nested too deeply") from error
     if "\\ud" in text or "\\uD" in text:
@@ -39,7 +43,7 @@ def refuse_doubled(text: str | bytes) -> None:
         raise ValueError("lists and objects are nested too deeply") from error
 
 
-def _refuse_halves(content: Any) -> None:
+def _refuse_halves(content: DocumentValue) -> None:
     try:
         json.dumps(content, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
@@ -47,7 +51,7 @@ def _refuse_halves(content: Any) -> None:
         raise ValueError(f"{half} is half of a character, and no text") from error
 
 
-def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: Sequence[tuple[str, DocumentValue]]) -> Document:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)

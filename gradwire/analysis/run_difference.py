@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from gradwire.analysis.points import PointResult
 from gradwire.faults import InputFault
@@ -212,7 +211,7 @@ def _changes_between(what: str, first: Mapping[str, str], second: Mapping[str, s
             yield f"{what}{'.' if what else ''}{name}: {before} -> {after}"
 
 
-def _as_text(values: Mapping[str, Any]) -> dict[str, str]:
+def _as_text(values: Mapping[str, object]) -> dict[str, str]:
     return {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in values.items()}
 
 

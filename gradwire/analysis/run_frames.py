@@ -221,7 +221,7 @@ def ranking_frame(settings: Sequence[RankedSetting]) -> pd.DataFrame:
     return frame.astype({"rank": "Int64"})
 
 
-def _rows(ranking: Ranking) -> Iterator[dict[str, Any]]:
+def _rows(ranking: Ranking) -> Iterator[dict[str, object]]:
     for rank, entry in enumerate(ranking.valid, start=1):
         row = entry.row
         yield {
@@ -250,7 +250,7 @@ def _who(entry: Entry) -> dict[str, str]:
     }
 
 
-def _against_best(ranking: Ranking, entry: Entry) -> dict[str, Any]:
+def _against_best(ranking: Ranking, entry: Entry) -> dict[str, object]:
     if ranking.best is None:
         return dict.fromkeys(("ratio", "ratio_low", "ratio_high", "outcome"))
     difference = ranking.against_best(entry)
@@ -259,7 +259,7 @@ def _against_best(ranking: Ranking, entry: Entry) -> dict[str, Any]:
     return {"ratio": difference.ratio, "ratio_low": low, "ratio_high": high, "outcome": outcome}
 
 
-def _against_baseline(ranking: Ranking, entry: Entry) -> dict[str, Any]:
+def _against_baseline(ranking: Ranking, entry: Entry) -> dict[str, object]:
     if ranking.baseline is None:
         return dict.fromkeys(("speedup", "speedup_low", "speedup_high", "baseline"))
     difference = contrast(ranking.baseline.sample, entry.sample)

@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -26,7 +25,7 @@ from gradwire.runs.mapping.cells import MEASURED, estimate_map, measure_cells
 from gradwire.runs.mapping.grid import grid_of
 from gradwire.runs.mapping.map_files import cells_frame, write_map
 
-Over = Mapping[str, str | Sequence[Any]] | Sequence[str]
+Over = Mapping[str, str | Sequence[object]] | Sequence[str]
 
 
 @dataclass(frozen=True)

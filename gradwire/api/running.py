@@ -32,8 +32,8 @@ from gradwire.vm.machines import Clock
 if TYPE_CHECKING:
     from distributed import Client
 
-Scenario = str | os.PathLike[str] | Mapping[str, Any]
-Settings = Mapping[str, Any] | Sequence[str]
+Scenario = str | os.PathLike[str] | Mapping[str, object]
+Settings = Mapping[str, object] | Sequence[str]
 
 
 def run(
@@ -140,7 +140,7 @@ def open(folder: str | os.PathLike[str]) -> Run:  # noqa: A001 (it is used as gr
     return run_in(run_folder(Path(folder)))
 
 
-def source_of(scenario: Scenario) -> Path | Mapping[str, Any]:
+def source_of(scenario: Scenario) -> Path | Mapping[str, object]:
     """A scenario as it was given: a path or name, or its content."""
     return scenario if isinstance(scenario, Mapping) else Path(scenario)
 
@@ -182,7 +182,7 @@ def settings_of(given: Settings) -> tuple[str, ...]:
     return tuple(given)
 
 
-def _setting_text(value: Any) -> str:
+def _setting_text(value: object) -> str:
     """A value as `--set` takes it. A text that is not TOML by itself stays as it is, since titles and folders say what
     was set."""
     if isinstance(value, str) and value == value.strip() and value.isprintable() and not _is_toml(value):
@@ -198,7 +198,7 @@ def _is_toml(text: str) -> bool:
     return True
 
 
-def _toml(value: Any) -> str:
+def _toml(value: object) -> str:
     """A value as TOML, in one line."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{json.dumps(key)} = {_toml(item)}" for key, item in value.items()) + "}"

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -213,7 +213,7 @@ def _send(given: CclOptions, wires: Wires, found: Sequence[Row], *, quiet: bool)
     return sent
 
 
-def _sent(sent: Mapping[int, PacketResult], row: Row) -> dict[str, Any]:
+def _sent(sent: Mapping[int, PacketResult], row: Row) -> dict[str, object]:
     if row.size_bytes not in sent:
         return {}
     one = sent[row.size_bytes]
@@ -239,7 +239,7 @@ def _print_packets(found: Sequence[Row], sent: Mapping[int, PacketResult]) -> No
         )
 
 
-def _record(row: Row, dtype: str) -> dict[str, Any]:
+def _record(row: Row, dtype: str) -> dict[str, object]:
     return {
         "size_bytes": row.size_bytes,
         "count": row.count,
@@ -260,7 +260,7 @@ def _redop(row: Row) -> str:
     return "sum" if "reduce" in row.kind.value else "none"
 
 
-def _expected(one: ExpectedBusbw, row: Row) -> dict[str, Any]:
+def _expected(one: ExpectedBusbw, row: Row) -> dict[str, object]:
     return {
         "expectation": one.text,
         "size_bytes": row.size_bytes,

@@ -90,7 +90,7 @@ def _print_findings(compared: Sequence[Compared], why: WhatIf | None) -> None:
 
 def _document(
     given: CclOptions, kind: Collective, compared: Sequence[Compared], why: WhatIf | None, sources: Any
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {
         "collective": kind.value,
         "machines": given.machines,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -133,10 +133,10 @@ def add_to(app: typer.Typer) -> None:
         from gradwire.runs.executing.executor_choice import Where
 
         given = QuestionOptions(workers, parallel, gpus_per_host, device, iteration_time, servers)
-        of_search: dict[str, Any] = {"--machine-gpus": machine_gpus, "--seq": seq, "--global-batch": global_batch}
+        of_search: dict[str, object] = {"--machine-gpus": machine_gpus, "--seq": seq, "--global-batch": global_batch}
         of_search |= {"--memory": memory, "--json": as_json, "--run": run, "--copies": copies}
         if gpus is not None:
-            of_others: dict[str, Any] = {"--trace": trace, "--strategy": strategies, "--leaf-spine": leaf_spine}
+            of_others: dict[str, object] = {"--trace": trace, "--strategy": strategies, "--leaf-spine": leaf_spine}
             of_others |= {"--oversubscription": oversubscription, "--estimate-first": estimate_first}
             given.refuse_all_but("--gpus", "device")
             refuse_others(of_others, "with --gpus")

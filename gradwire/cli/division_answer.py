@@ -190,7 +190,7 @@ def write_files(answer: FoundDivisions, folder: Path) -> None:
     save_chart(division_chart(bars, answer.question.document["title"]), folder)
 
 
-def as_json(answer: FoundDivisions) -> dict[str, Any]:
+def as_json(answer: FoundDivisions) -> dict[str, object]:
     """Returns everything of the answer."""
     return {
         "title": answer.question.document["title"],

@@ -31,7 +31,7 @@ from gradwire.vm.machines import Clock
 from gradwire.workloads.units import size_bytes
 
 
-def refuse_others(given: Mapping[str, Any], when: str) -> None:
+def refuse_others(given: Mapping[str, object], when: str) -> None:
     """Raises InputFault for options that are given and cannot be."""
     if wrong := [name for name, value in given.items() if value]:
         raise InputFault(f"{', '.join(wrong)}: cannot be given {when}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.csv_files import write_csv
@@ -78,7 +77,7 @@ def estimates_json(
     warnings: Sequence[str] = (),
     last_line: str = "",
     conclusion: str = "",
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Estimates as JSON. warnings: those of `without_effect`; last_line: that of `free_and_assumed`; conclusion: of
     `findings_of`, in words."""
     return {
@@ -91,7 +90,7 @@ def estimates_json(
     }
 
 
-def _as_told(point: PointEstimate) -> dict[str, Any]:
+def _as_told(point: PointEstimate) -> dict[str, object]:
     return {
         name: value
         for name, value in asdict(point).items()

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -16,6 +16,7 @@ from rich.text import Text
 
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.cli import terminal
+from gradwire.documents import DocumentTable, table_at
 from gradwire.faults import InputFault
 from gradwire.named_code import COMMAND_LINE
 from gradwire.scenario.definitions.conversion import catalogue_of, device_file, device_text, model_file, model_text
@@ -64,20 +65,19 @@ def models(name: str | None, *, as_toml: bool, as_json: bool) -> None:
         print(model_text(model_file(catalogue.model(_only(chosen, "models")))), end="")
         return
     profiles, faults = _loaded(chosen, catalogue.model)
-    rows = [_model_facts(name, profile) for name, profile in profiles.items()]
     if as_json:
-        _print_json(rows)
+        _print_json([_model_facts(name, profile) for name, profile in profiles.items()])
     else:
         _print_table(
             ("model", "layers", "tensors", "parameters", "fp32", "batch", "source"),
-            map(_model_row, rows),
+            (_model_row(name, profile) for name, profile in profiles.items()),
             1,
             *("source", "tensors", "layers", "batch"),
         )
     _tell_of(faults)
 
 
-def _model_facts(name: str, profile: Profile) -> dict[str, Any]:
+def _model_facts(name: str, profile: Profile) -> dict[str, object]:
     return {
         "name": name,
         "layers": len(profile.layers),
@@ -89,15 +89,15 @@ def _model_facts(name: str, profile: Profile) -> dict[str, Any]:
     }
 
 
-def _model_row(facts: Mapping[str, Any]) -> tuple[str, ...]:
+def _model_row(name: str, profile: Profile) -> tuple[str, ...]:
     return (
-        facts["name"],
-        f"{facts['layers']}",
-        f"{facts['tensors']}",
-        f"{facts['parameters']:,}",
-        f"{facts['parameters'] * 4 / 1e6:,.1f} MB",
-        f"{facts['batch']}",
-        facts["source"] + _of_package(facts),
+        name,
+        f"{len(profile.layers)}",
+        f"{len(profile.tensors)}",
+        f"{profile.parameters:,}",
+        f"{profile.parameters * 4 / 1e6:,.1f} MB",
+        f"{profile.batch}",
+        profile.source + _of_package(MODELS.origins(name, BUILT_IN.models)),
     )
 
 
@@ -109,19 +109,18 @@ def devices(name: str | None, *, as_toml: bool, as_json: bool) -> None:
         print(device_text(device_file(only, catalogue.device(only))), end="")
         return
     found, faults = _loaded(chosen, catalogue.device)
-    facts = [_device_facts(name, device) for name, device in found.items()]
     if as_json:
-        _print_json(facts)
+        _print_json([_device_facts(name, device) for name, device in found.items()])
     else:
         rows = (
             (
-                each["name"],
+                name,
                 _memory(device),
                 _link(device),
                 ", ".join(_timed(device)),
-                device.description + _of_package(each),
+                device.description + _of_package(DEVICES.origins(name, BUILT_IN.devices)),
             )
-            for each, device in zip(facts, found.values(), strict=True)
+            for name, device in found.items()
         )
         _print_table(
             ("device", "memory", "link", "models with a time", "what it is"), rows, 5, "models with a time", "link"
@@ -129,7 +128,7 @@ def devices(name: str | None, *, as_toml: bool, as_json: bool) -> None:
     _tell_of(faults)
 
 
-def _device_facts(name: str, device: Device) -> dict[str, Any]:
+def _device_facts(name: str, device: Device) -> dict[str, object]:
     return {
         "name": name,
         "description": device.description,
@@ -144,13 +143,14 @@ def _device_facts(name: str, device: Device) -> dict[str, Any]:
 def _chosen(table: str, name: str | None) -> tuple[Catalogue, list[str]]:
     """The models or devices to be shown: the one of that name, the one in that file, or all."""
     section, key = ("model", "name") if table == "models" else ("model", "device")
-    document, lines = inlined({section: {key: name}}, Path.cwd(), COMMAND_LINE) if name else ({}, [])
+    given: DocumentTable = {section: {key: name}} if name else {}
+    document, lines = inlined(given, Path.cwd(), COMMAND_LINE) if name else ({}, [])
     if lines:
         raise InputFault("\n".join(line.removeprefix(f"{section}.{key}: ") for line in lines))
     catalogue = catalogue_of(DefinedSection.model_validate(document.get("defined", {})))
     if name is None:
         return catalogue, list(catalogue.models if table == "models" else catalogue.devices)
-    return catalogue, [document[section][key]]
+    return catalogue, [str(table_at(document, section)[key])]
 
 
 def _only(chosen: Sequence[str], table: str) -> str:
@@ -176,9 +176,9 @@ def _tell_of(faults: Sequence[str]) -> None:
         raise InputFault("\n".join(faults))
 
 
-def _of_package(facts: Mapping[str, Any]) -> str:
+def _of_package(origins: Sequence[str]) -> str:
     """Words for the package that something comes from; "" for gradwire itself."""
-    packages = [origin for origin in facts["from"] if origin != GRADWIRE]
+    packages = [origin for origin in origins if origin != GRADWIRE]
     return f" (from {', '.join(packages)})" if packages else ""
 
 
@@ -217,7 +217,7 @@ def strategies(*, as_json: bool) -> None:
     _tell_of(faults)
 
 
-def _strategy_facts(chosen: Strategy) -> dict[str, Any]:
+def _strategy_facts(chosen: Strategy) -> dict[str, object]:
     return {
         "name": chosen.name,
         "summary": chosen.summary,
@@ -288,5 +288,5 @@ def _print_table(headers: tuple[str, ...], rows: Iterable[tuple[str, ...]], left
     terminal.show(table)
 
 
-def _print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
+def _print_json(value: object) -> None:
     print(json.dumps(value, indent=1, ensure_ascii=False))

@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import typer
@@ -83,7 +82,7 @@ def _run(prepared: Prepared, where: Where, screen: Screen, *, as_json: bool = Fa
         raise typer.Exit(1)
 
 
-def as_json_of(points: pd.DataFrame, folder: Path) -> dict[str, Any]:
+def as_json_of(points: pd.DataFrame, folder: Path) -> dict[str, object]:
     """A run for other programs: its folder, its points, and the figures that programs reported."""
     tables = {"points": points.reset_index()}
     if (figures := folder / "figures.csv").exists():

@@ -283,7 +283,7 @@ def _show_claims(claims: Sequence[ClaimDifference]) -> None:
 
 def _as_json(
     differences_of_runs: Mapping[str, RunDifference], claims: Sequence[ClaimDifference], failures: Sequence[str]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {
         "runs": [
             {

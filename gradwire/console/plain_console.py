@@ -21,7 +21,7 @@ class PlainConsole(Console):
     It crops nothing: a word that is longer than a terminal's line continues on the next.
     """
 
-    def print(self, *objects: Any, crop: bool = False, **options: Any) -> None:
+    def print(self, *objects: object, crop: bool = False, **options: Any) -> None:
         """Prints as rich does, but by default does not crop lines that are longer than the terminal is wide."""
         super().print(*objects, crop=crop, **options)
 

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from gradwire.network.fabric import Fabric
 
@@ -47,7 +46,7 @@ def main() -> None:
     serve(framework, arguments.app.stem, arguments.port)
 
 
-def described(fabric: Fabric) -> dict[str, Any]:
+def described(fabric: Fabric) -> dict[str, object]:
     """Describes the network to an application: hosts with their addresses and the switch and port that each is at,
     switches with their datapath identifiers, and the links between switches, by dpid and port."""
     names = fabric.switch_names()

@@ -356,7 +356,7 @@ class Plan:
         Raises OSError, or ValueError and others for what is not a plan's file.
         """
         arrays: dict[str, npt.NDArray[Any]] = read_arrays(path, FILE_COLUMNS, most=MOST_FILE_BYTES)
-        scalars = parse_json(arrays.pop("scalars").tobytes().decode())
+        scalars: Any = parse_json(arrays.pop("scalars").tobytes().decode())
         ops = Ops(**{key.removeprefix("ops."): value for key, value in arrays.items() if key.startswith("ops.")})
         own: dict[str, Any] = {key: value for key, value in arrays.items() if not key.startswith("ops.")}
         tuples: dict[str, Any] = {"tensors": tuple(scalars.pop("tensors")), "notes": tuple(scalars.pop("notes"))}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -102,7 +102,9 @@ def _own_dependencies(plan: Plan, first: int, last: int) -> tuple[Int64, Int64, 
     return starts, plan.dep_op[begin:end][own] - first, plan.dep_lag[begin:end][own]
 
 
-def _rows(starts: Int64, values: npt.NDArray[Number], wanted: npt.NDArray[Any]) -> tuple[Int64, npt.NDArray[Number]]:
+def _rows(
+    starts: Int64, values: npt.NDArray[Number], wanted: npt.NDArray[np.generic]
+) -> tuple[Int64, npt.NDArray[Number]]:
     """The wanted rows of a table."""
     rows = [values[starts[row] : starts[row + 1]] for row in wanted.tolist()]
     new_starts = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -32,7 +31,7 @@ REPLAY_TASK_FILE = "replay.json"
 QUEUES_FILE = "queues.npz"
 
 
-def write_json(path: Path, message: Any, *, indent: int | None = None) -> None:
+def write_json(path: Path, message: object, *, indent: int | None = None) -> None:
     """Writes a typed message or a frozen dataclass; `indent` makes it readable and ends it with a newline."""
     encoded = msgspec.json.encode(message)
     path.write_bytes(encoded if indent is None else msgspec.json.format(encoded, indent=indent) + b"\n")

@@ -14,8 +14,6 @@ docs/labs.md explains it; the fixture `gradwire_lab` of pytest does the same for
 
 from __future__ import annotations
 
-from typing import Any
-
 from gradwire.lab.devices import Host, Link, Switch
 from gradwire.lab.exploration import Failure, explore
 from gradwire.lab.network import Network
@@ -38,7 +36,7 @@ __all__ = [
 ]
 
 
-def network(**settings: Any) -> Network:
+def network(**settings: object) -> Network:
     """A network to draw, as a context manager that ends all that runs on it.
 
     settings: those of `Settings`, such as seed=3 or memory="4GiB". Raises InputFault for those that cannot be.

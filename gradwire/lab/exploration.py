@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from gradwire.faults import Fault
 from gradwire.lab.network import Network
@@ -25,7 +24,7 @@ class Failure:
         return f"seed {self.seed} fails: {self.error}\n{self.story}"
 
 
-def explore(trial: Callable[[Network], object], seeds: Iterable[int], **settings: Any) -> Failure | None:
+def explore(trial: Callable[[Network], object], seeds: Iterable[int], **settings: object) -> Failure | None:
     """Runs a trial in a fresh lab for each seed until one fails, and says with which; None if none does.
 
     trial: draws the network that it is given, runs programs on it, and raises an exception if something is wrong. With

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -28,7 +28,7 @@ class Labs:
         self._seed = seed
         self._networks: list[Network] = []
 
-    def __call__(self, **settings: Any) -> Network:
+    def __call__(self, **settings: object) -> Network:
         """A network to draw, as `gradwire.lab.network` makes it; packets are captured unless it says capture=False."""
         import gradwire.lab  # noqa: PLC0415
 

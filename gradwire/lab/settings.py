@@ -49,13 +49,14 @@ class Settings:
     cpu: int | None = None
 
     @staticmethod
-    def of(values: Mapping[str, Any]) -> Settings:
+    def of(values: Mapping[str, object]) -> Settings:
         """Settings by their names. Raises InputFault for a name that there is not."""
         names = [each.name for each in fields(Settings)]
         for name in values:
             if name not in names:
                 raise InputFault(f"{name}: no such setting of a lab; there are {', '.join(names)}")
-        return Settings(**values)
+        given: dict[str, Any] = dict(values)
+        return Settings(**given)
 
     def check(self) -> None:
         """Raises InputFault for settings that cannot be."""

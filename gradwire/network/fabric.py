@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from gradwire.datatypes.host_settings import HostSetting, HostTcp, RdmaDevice
 from gradwire.faults import InputFault
@@ -334,7 +335,7 @@ class Fabric(RoutedNetwork):
     @staticmethod
     def from_json(text: str) -> Fabric:
         """Inverse of `to_json`."""
-        fields = parse_json(text)
+        fields: Any = parse_json(text)  # as `asdict` wrote them
         parts: dict[str, object] = {
             "topology": Topology(fields["topology"]),
             "routing": Routing(fields["routing"]),

@@ -12,7 +12,6 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -126,7 +125,7 @@ def _file_hash(path: Path, _: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
-def told(started: Sequence[Started], fabric: Fabric) -> list[Any]:
+def told(started: Sequence[Started], fabric: Fabric) -> list[object]:
     """Everything that programs are started with, besides the caller's environment, in plain values."""
     return [msgspec.to_builtins(program) for program in launched(started, fabric, {}, Path("run"))]
 

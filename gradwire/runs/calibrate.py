@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from gradwire.analysis.transfers import ideal_s, low_share, transfer_time_s
 from gradwire.datatypes.plan import Plan, Role
@@ -61,7 +60,7 @@ class Calibration:
     #: Share of a low class in the bytes while a high class saturates the port, by kind of port.
     low_share: dict[str, float]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The results in the format of `gradwire calibrate --json`."""
         patterns = {name: {**asdict(result), "ratio": result.ratio} for name, result in self.patterns.items()}
         priority = {place: {"low_share": share} for place, share in self.low_share.items()}

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from typing_extensions import override
@@ -359,7 +358,7 @@ def _key(
     window: MeasuredIterations,
     unsent_bytes: int | None,
 ) -> str:
-    decisive: dict[str, Any] = {
+    decisive: dict[str, object] = {
         "run": {**point.section.run.model_dump(exclude={"time_limit", "memory_mb", "fidelity"}), **asdict(window)},
         # Senders as they are, and not who says so: the scenario, or the strategy for its system.
         "transport": {

@@ -39,6 +39,7 @@ from gradwire.analysis.report.tables import Constant
 from gradwire.analysis.report.text_table import Part
 from gradwire.analysis.verdict.host_checks import replaced_settings
 from gradwire.datatypes.records import NOT_SERVED
+from gradwire.documents import Document
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
 from gradwire.runs.comparing.whole import ranking_of
@@ -93,7 +94,7 @@ def without_foreign_values(scenario: Scenario, original: Scenario) -> Scenario:
     if len(kept) == len(printed):
         return scenario
     note = f"printed values left out, whose settings no point has: {len(printed) - len(kept)} of {len(printed)}"
-    changed = {
+    changed: Document = {
         "printed": [_without_defaults(cell) for cell in kept],
         "printed_claims": [],
         "notes": [*scenario.notes, note],
@@ -115,7 +116,7 @@ def _measured_section(point: Point) -> str:
     return point.section.model_dump_json(exclude={"run"})
 
 
-def _without_defaults(cell: PrintedCell) -> dict[str, Any]:
+def _without_defaults(cell: PrintedCell) -> Document:
     return {field.name: value for field in fields(cell) if (value := getattr(cell, field.name)) not in (False, "", {})}
 
 

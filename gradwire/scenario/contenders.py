@@ -12,10 +12,10 @@ import copy
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
+from gradwire.documents import Document, DocumentTable, DocumentValue, list_of, table_at
 from gradwire.faults import InputFault
 from gradwire.nearest_names import question
 from gradwire.scenario.loading import resolve
@@ -39,7 +39,7 @@ WARMUP, ITERATIONS = "steady", 2
 """Warm-up and number of iterations for comparisons of large models and recorded jobs. All others have the defaults of a
 scenario, so that `run` gives the same number."""
 LEAVES = SPINES = 2
-ZERO_LIKE_DDP = {"parameters": "fp32", "gradients": "fp32", "bucket_parameters": 25 * 2**20 // 4}
+ZERO_LIKE_DDP: DocumentTable = {"parameters": "fp32", "gradients": "fp32", "bucket_parameters": 25 * 2**20 // 4}
 """The formats that the others have, and buckets as large as DDP's: DeepSpeed's have room for most models whole."""
 
 
@@ -49,7 +49,7 @@ class Contender:
 
     strategy: str
     family: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: DocumentTable = field(default_factory=dict)
     #: Whether its plan has a random order, so that one seed says little.
     random: bool = False
     #: Whether it does not send all gradients of every step, and so trains something else than the others.
@@ -105,10 +105,10 @@ def contenders(names: Sequence[str] = ()) -> list[Contender]:
     return [known.get(name, Contender(name, PLUG_IN, random=True)) for name in dict.fromkeys(names or installed)]
 
 
-def shared_section(base: Mapping[str, Any]) -> PointSection:
+def shared_section(base: DocumentTable) -> PointSection:
     """Validates the settings that all strategies share. Raises InputFault for faults that do not depend on the
     strategy, and for keys that `base` may not have."""
-    swept = [key for key in base.get("sweep", {}) if not key.startswith(OPTIONS)]
+    swept = [key for key in table_at(base, "sweep") if not key.startswith(OPTIONS)]
     if swept:
         raise InputFault(
             f"--set {', '.join(swept)}: strategies are ranked at one setting; a list is swept by `gradwire run`"
@@ -125,17 +125,18 @@ def shared_section(base: Mapping[str, Any]) -> PointSection:
     return resolve(document, ORIGIN, ORIGIN).points[0].section
 
 
-def _without_options(base: Mapping[str, Any]) -> dict[str, Any]:
+def _without_options(base: DocumentTable) -> Document:
     return copy.deepcopy({key: value for key, value in base.items() if key not in ("strategy", "sweep")})
 
 
-def asked_options(base: Mapping[str, Any]) -> dict[str, list[Any]]:
+def asked_options(base: DocumentTable) -> dict[str, list[DocumentValue]]:
     """The strategies' options that `base` sets or sweeps, each with its values."""
-    asked = {key: [value] for key, value in base.get("strategy", {}).get("options", {}).items()}
-    return asked | {key.removeprefix(OPTIONS): list(values) for key, values in base.get("sweep", {}).items()}
+    asked = {key: [value] for key, value in table_at(base, "strategy", "options").items()}
+    swept = table_at(base, "sweep")
+    return asked | {key.removeprefix(OPTIONS): list_of(values) for key, values in swept.items()}
 
 
-def check_options(chosen: Sequence[Contender], asked: Mapping[str, list[Any]]) -> None:
+def check_options(chosen: Sequence[Contender], asked: Mapping[str, list[DocumentValue]]) -> None:
     """Rejects an option that none of the contenders has, and one without values. Raises InputFault."""
     known = {option for contender in chosen for option in strategy(contender.strategy).options.model_fields}
     for option, values in asked.items():
@@ -146,7 +147,7 @@ def check_options(chosen: Sequence[Contender], asked: Mapping[str, list[Any]]) -
             raise InputFault(f"--set {OPTIONS}{option}: no strategy that takes part has this option; {hint}")
 
 
-def variants(contender: Contender, asked: Mapping[str, list[Any]]) -> list[Contender]:
+def variants(contender: Contender, asked: Mapping[str, list[DocumentValue]]) -> list[Contender]:
     """The contender with each combination of the asked values of options that it has; itself if it has none of them."""
     had = [option for option in asked if option in strategy(contender.strategy).options.model_fields]
     combinations = itertools.product(*(asked[option] for option in had))
@@ -154,7 +155,7 @@ def variants(contender: Contender, asked: Mapping[str, list[Any]]) -> list[Conte
     return [replace(contender, options={**contender.options, **chosen}) for chosen in settings]
 
 
-def lacking(contender: Contender, asked: Mapping[str, list[Any]]) -> dict[str, str]:
+def lacking(contender: Contender, asked: Mapping[str, list[DocumentValue]]) -> dict[str, str]:
     """Options that are asked of a contender and that it does not have, in words, with what happens instead."""
     had = strategy(contender.strategy).options.model_fields
     return {
@@ -180,7 +181,7 @@ def _random_setting(shared: PointSection) -> bool:
     return max(shared.fabric.spines, shared.fabric.cores) > 1 or (variation is not None and variation.value > 0)
 
 
-def lineup(base: Mapping[str, Any], chosen: Sequence[Contender], seeds: int) -> dict[str, Any]:
+def lineup(base: DocumentTable, chosen: Sequence[Contender], seeds: int) -> Document:
     """The scenario document in which the contenders run on the cluster, network and model of `base`.
 
     Those with a random order run with so many seeds, from the one of `base` on. All do where several spines share the traffic, for
@@ -190,7 +191,7 @@ def lineup(base: Mapping[str, Any], chosen: Sequence[Contender], seeds: int) -> 
     shared = shared_section(base)
     document = _without_options(base)
     first = shared.run.seed
-    cases: dict[bool, dict[str, list[Any]]] = {}
+    cases: dict[bool, dict[str, list[DocumentValue]]] = {}
     for contender in chosen:
         random = contender.random or _random_setting(shared)
         case = cases.setdefault(random, {"strategy": []})
@@ -202,7 +203,7 @@ def lineup(base: Mapping[str, Any], chosen: Sequence[Contender], seeds: int) -> 
     return document
 
 
-def _options(contender: Contender, shared: PointSection) -> dict[str, Any]:
+def _options(contender: Contender, shared: PointSection) -> Document:
     """Its options; a hierarchical ring's groups are machines or, where a machine has one worker, leaves."""
     options = dict(contender.options)
     cluster, fabric = shared.cluster, shared.fabric
@@ -228,11 +229,11 @@ def replays(trace: Workload, names: Sequence[str] = ()) -> list[Contender]:
         raise InputFault(f"--strategy {', '.join(others)}: a trace goes by '{NAME}'; its options say how")
     defaults = ReplayOptions()
     present = set(np.unique(trace.tasks.kind).tolist())
-    tried: list[dict[str, object]] = [{}]
+    tried: list[Document] = [{}]
     for kind in Collective:
         option = option_of(kind)
         if kind not in ONLY and int(Kind[kind.name]) in present:
-            others_of_kind: list[dict[str, object]] = [
+            others_of_kind: list[Document] = [
                 {option: name} for name in (*ALGORITHMS[kind], AUTO) if name != getattr(defaults, option)
             ]
             tried += [options for options in others_of_kind if options not in tried]

@@ -13,10 +13,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
+from gradwire.documents import Document, DocumentTable, DocumentValue
 from gradwire.faults import InputFault
 from gradwire.scenario.explanations import explain, is_of_section, validated, value_at
 from gradwire.scenario.limits import MOST_POINTS, MOST_SWEPT_KEYS, count_of
@@ -37,7 +39,7 @@ class ScenarioPart:
     #: Goes before keys in messages: "", "sweep." or "cases.N.".
     prefix: str
     #: The values in the tables that they belong in.
-    document: Mapping[str, Any]
+    document: DocumentTable
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Sweep:
     """A product of swept keys: the file's `sweep`, with a case on top if there are cases."""
 
     #: Values by dotted key. The first key varies slowest.
-    values: Mapping[str, list[Any]]
+    values: Mapping[str, list[DocumentValue]]
     #: Prefix of each key's place, as in `ScenarioPart.prefix`.
     prefixes: Mapping[str, str]
 
@@ -53,11 +55,11 @@ class Sweep:
         """Every value by itself."""
         for key, values in self.values.items():
             for value in values:
-                document: dict[str, Any] = {}
+                document: Document = {}
                 merge_key(document, key, copy.deepcopy(value))
                 yield ScenarioPart(self.prefixes[key], document)
 
-    def points(self, common: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    def points(self, common: DocumentTable) -> Iterator[tuple[Document, Document]]:
         """Every point's document, merged from `common` and swept values, and these values.
 
         Keys that sweep tables come last, sorted by name, because TOML writers put tables wherever they like. Where both a table and a key
@@ -92,7 +94,7 @@ class Expansion(Generic[About, Tables]):
     about: section with the keys of the file itself. tables: section with the keys of its points.
     """
 
-    def __init__(self, content: Mapping[str, Any], about: type[About], tables: type[Tables]) -> None:
+    def __init__(self, content: DocumentTable, about: type[About], tables: type[Tables]) -> None:
         self._kinds = about, tables
         #: Keys of the file that are for points, outside its sweeps.
         self.common = {key: value for key, value in content.items() if key not in about.model_fields}
@@ -113,7 +115,7 @@ class Expansion(Generic[About, Tables]):
         return [ScenarioPart("", self.common), *swept]
 
     @cached_property
-    def points(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    def points(self) -> list[tuple[Document, Document]]:
         """Every point's document and its swept values; none if the file's own keys are wrong."""
         if self.file_defects:
             return []
@@ -131,7 +133,7 @@ class Expansion(Generic[About, Tables]):
                 if not _of_several_values(tables, defect, part.document):
                     yield from explain(tables, defect, part.document, part.prefix)
 
-    def sections(self) -> tuple[list[tuple[Tables, dict[str, Any]]], list[str]]:
+    def sections(self) -> tuple[list[tuple[Tables, Document]], list[str]]:
         """Validates the points. Returns the valid ones with their swept values, and lines on missing or contradictory
         keys in the others."""
         _, tables = self._kinds
@@ -145,14 +147,15 @@ class Expansion(Generic[About, Tables]):
                         lines += explain(tables, defect, document)
         return found, lines
 
-    def _about(self, content: Mapping[str, Any]) -> About | None:
+    def _about(self, content: DocumentTable) -> About | None:
         about, _ = self._kinds
         keys = {key: value for key, value in content.items() if key in about.model_fields}
         try:
             if "sweep" in keys:
                 keys["sweep"] = flattened(keys["sweep"])
-            if isinstance(keys.get("cases"), list):
-                keys["cases"] = [flattened(case, "cases") for case in keys["cases"]]
+            cases = keys.get("cases")
+            if isinstance(cases, list):
+                keys["cases"] = [flattened(case, "cases") for case in cases]
         except InputFault as fault:
             self.file_defects.append(str(fault))
             return None
@@ -189,7 +192,7 @@ def _empty_or_idle(about: AboutSection, sweeps: Sequence[Sweep]) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def _too_many(common: Mapping[str, Any], sweeps: Sequence[Sweep]) -> list[str]:
+def _too_many(common: DocumentTable, sweeps: Sequence[Sweep]) -> list[str]:
     """Describes sweeps that make more points than can be resolved."""
     points = sum(math.prod(len(values) for values in sweep.values.values()) for sweep in sweeps)
     if points > MOST_POINTS:
@@ -212,13 +215,13 @@ def _values_of(sweep: Sweep) -> int:
     return sum(points // len(values) * count_of(values) for values in sweep.values.values() if values)
 
 
-def _overlaps(table_value: Any, value: Any) -> bool:
+def _overlaps(table_value: DocumentValue, value: DocumentValue) -> bool:
     if isinstance(table_value, dict) and isinstance(value, dict):
         return any(_overlaps(table_value[key], value[key]) for key in table_value.keys() & value.keys())
     return table_value is not None
 
 
-def _errors(kind: type[PointTables], document: Mapping[str, Any]) -> list[Any]:
+def _errors(kind: type[PointTables], document: DocumentTable) -> list[ErrorDetails]:
     try:
         validated(kind, kind.completed(document))
     except ValidationError as error:
@@ -226,14 +229,14 @@ def _errors(kind: type[PointTables], document: Mapping[str, Any]) -> list[Any]:
     return []
 
 
-def _written(kind: type[PointTables], error: ValidationError, document: Mapping[str, Any]) -> list[Any]:
+def _written(kind: type[PointTables], error: ValidationError, document: DocumentTable) -> list[ErrorDetails]:
     """Errors of a document, without those of tables that only its completed form has. With several jobs, the tables of
     one are in that form twice."""
     is_whole = kind.completed(document) is document
     return [each for each in error.errors() if is_whole or not each["loc"] or each["loc"][0] in document]
 
 
-def _of_several_values(tables: type[PointTables], defect: Any, document: Mapping[str, Any]) -> bool:
+def _of_several_values(tables: type[PointTables], defect: ErrorDetails, document: DocumentTable) -> bool:
     """Returns whether a defect shows only in a whole point: another part may give what is missing, or resolve a
     contradiction."""
     return defect["type"] == "missing" or is_of_section(tables, defect, document)

@@ -6,10 +6,12 @@ from __future__ import annotations
 import json
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
+from gradwire.documents import Document, DocumentTable, DocumentValue
 from gradwire.faults import InputFault, reason_of
 from gradwire.nearest_names import BEGUN, MOST_MEANT, did_you_mean, nearest_names
 from gradwire.scenario.schema import PointTables
@@ -23,7 +25,7 @@ LONGEST_SHOWN = 60
 """Characters of a wrong value that are shown."""
 
 
-def explain(kind: type[BaseModel], defect: Any, document: Mapping[str, Any], prefix: str = "") -> list[str]:
+def explain(kind: type[BaseModel], defect: ErrorDetails, document: DocumentTable, prefix: str = "") -> list[str]:
     """Describes one defect of a `kind` of section, an entry of pydantic's `errors()`: the key, and the values that
     would be right.
 
@@ -53,7 +55,7 @@ def explain(kind: type[BaseModel], defect: Any, document: Mapping[str, Any], pre
     return [line]
 
 
-def requirement(expected: ValueKind | None, defect: Any, value: Any, *, may_be_swept: bool) -> str:
+def requirement(expected: ValueKind | None, defect: ErrorDetails, value: DocumentValue, *, may_be_swept: bool) -> str:
     """Requirement on a value, in words, without its key.
 
     `may_be_swept` says whether the key may be swept, in which case a list means several values.
@@ -75,13 +77,13 @@ def requirement(expected: ValueKind | None, defect: Any, value: Any, *, may_be_s
     return f"must be {words}{because}" + (f"; {near.rstrip()}" if near else "")
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value as it may have been written, cut if it is long."""
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
-def is_of_section(kind: type[BaseModel], defect: Any, document: Mapping[str, Any]) -> bool:
+def is_of_section(kind: type[BaseModel], defect: ErrorDetails, document: DocumentTable) -> bool:
     """Returns whether a defect is of a whole section, whose keys contradict one another, and not of one of its
     values."""
     place = _place_in(kind, document, defect["loc"])
@@ -89,25 +91,26 @@ def is_of_section(kind: type[BaseModel], defect: Any, document: Mapping[str, Any
     return defect["type"] == "value_error" and expected is not None and _is_of_table(expected, defect)
 
 
-def _is_of_table(expected: ValueKind, defect: Any) -> bool:
+def _is_of_table(expected: ValueKind, defect: ErrorDetails) -> bool:
     """Returns whether pydantic tried the table that a value is or may be, and not another kind that it may be."""
     if expected.section is not None or expected.table is None:
         return expected.section is not None
     return any(expected.table.__name__ in str(step) for step in defect["loc"])
 
 
-def value_at(document: Any, place: Sequence[str | int]) -> Any:
+def value_at(document: DocumentValue, place: Sequence[str | int]) -> DocumentValue:
     """The value at a place in a document, or None."""
     for step in place:
-        in_table = isinstance(document, dict) and step in document
-        in_list = isinstance(document, list) and isinstance(step, int) and step < len(document)
-        if not in_table and not in_list:
+        if isinstance(document, dict):
+            document = document.get(step) if isinstance(step, str) else None
+        elif isinstance(document, list):
+            document = document[step] if isinstance(step, int) and step < len(document) else None
+        else:
             return None
-        document = document[step]
     return document
 
 
-def _place_in(kind: type[BaseModel], document: Any, location: Sequence[str | int]) -> list[str | int]:
+def _place_in(kind: type[BaseModel], document: DocumentValue, location: Sequence[str | int]) -> list[str | int]:
     """The part of pydantic's location that is in the document, or one step beyond: not the branches of unions that it tried."""
     place: list[str | int] = []
     for step in location:
@@ -120,7 +123,7 @@ def _place_in(kind: type[BaseModel], document: Any, location: Sequence[str | int
     return place
 
 
-def _is_branch(step: str | int, document: Any, expected: ValueKind | None) -> bool:
+def _is_branch(step: str | int, document: list[DocumentValue] | Document, expected: ValueKind | None) -> bool:
     """Returns whether a step of pydantic's location names a branch of a union of a table and something else, and not a
     part of the document."""
     if isinstance(document, list):
@@ -194,7 +197,7 @@ def _known_at(kind: type[BaseModel], place: Sequence[str]) -> list[str]:
     return [*keys, *kind.file_keys.model_fields] if issubclass(kind, PointTables) and not place else keys
 
 
-def _no_table(key: str, value: Any, allowed: Sequence[str]) -> str:
+def _no_table(key: str, value: DocumentValue, allowed: Sequence[str]) -> str:
     if "source" in allowed:
         return f'{key}: write where it comes from as well, like {{ value = {json.dumps(value, default=str)}, source = "measured" }}'
     if "name" in allowed and isinstance(value, str):
@@ -202,7 +205,7 @@ def _no_table(key: str, value: Any, allowed: Sequence[str]) -> str:
     return f"{key} = {shown(value)}: is a table of keys, not a value. Known here: {', '.join(allowed)}"
 
 
-def _section_of(annotation: Any) -> type[BaseModel] | None:
+def _section_of(annotation: object) -> type[BaseModel] | None:
     if get_origin(annotation) in (Union, types.UnionType, list):
         return next((section for section in map(_section_of, get_args(annotation)) if section), None)
     return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
@@ -211,7 +214,7 @@ def _section_of(annotation: Any) -> type[BaseModel] | None:
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def validated(kind: type[Model], table: Mapping[str, Any]) -> Model:
+def validated(kind: type[Model], table: DocumentValue) -> Model:
     """Validates a table: "8" and true are not numbers, and 1 is not true. Raises pydantic's ValidationError.
 
     That is how pydantic reads JSON strictly. Its strict reading of Python objects would also want enums and tuples, which no file has.
@@ -219,7 +222,7 @@ def validated(kind: type[Model], table: Mapping[str, Any]) -> Model:
     return kind.model_validate_json(json.dumps(table, default=str), strict=True)
 
 
-def validated_options(chosen: Strategy, table: Mapping[str, Any]) -> Options:
+def validated_options(chosen: Strategy, table: DocumentTable) -> Options:
     """The options of a strategy as its function takes them. Raises InputFault with one line per option that is wrong."""
     try:
         return validated(chosen.options, table)
@@ -227,7 +230,7 @@ def validated_options(chosen: Strategy, table: Mapping[str, Any]) -> Options:
         raise InputFault("\n".join(_lines(chosen, table, error).values())) from error
 
 
-def option_defects(chosen: Strategy, table: Mapping[str, Any]) -> dict[str, str]:
+def option_defects(chosen: Strategy, table: DocumentTable) -> dict[str, str]:
     """One line for each wrong option, by its name; the line at "" is about several options together."""
     try:
         validated(chosen.options, table)
@@ -236,7 +239,7 @@ def option_defects(chosen: Strategy, table: Mapping[str, Any]) -> dict[str, str]
     return {}
 
 
-def _lines(chosen: Strategy, table: Mapping[str, Any], error: ValidationError) -> dict[str, str]:
+def _lines(chosen: Strategy, table: DocumentTable, error: ValidationError) -> dict[str, str]:
     lines: dict[str, str] = {}
     for defect in error.errors():
         name = str(defect["loc"][0]) if defect["loc"] else ""
@@ -244,7 +247,7 @@ def _lines(chosen: Strategy, table: Mapping[str, Any], error: ValidationError) -
     return lines
 
 
-def _line(chosen: Strategy, table: Mapping[str, Any], name: str, defect: Any) -> str:
+def _line(chosen: Strategy, table: DocumentTable, name: str, defect: ErrorDetails) -> str:
     if not name:
         return f"{OPTIONS_KEY} of '{chosen.name}': {reason_of(defect)}"
     path = _option_path(chosen, defect["loc"])
@@ -256,7 +259,7 @@ def _line(chosen: Strategy, table: Mapping[str, Any], name: str, defect: Any) ->
     expected = kind_at(chosen.options, path)
     if defect["type"] == "missing":
         return f"{key}: missing; '{chosen.name}' needs {expected.words if expected else 'it'}"
-    value: Any = table
+    value: DocumentValue = table
     for step in path:
         value = value.get(step) if isinstance(value, Mapping) else None
     wanted = requirement(expected, defect, value, may_be_swept=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from gradwire.documents import Document, DocumentTable, DocumentValue
 from gradwire.faults import InputFault
 
 TABLES = {
@@ -57,21 +57,26 @@ def strategy_reference(value: str) -> tuple[str, str | None]:
     return match["path"], match["name"]
 
 
-def swapped(node: Any, swap: Callable[[str, str], str], key: str = "") -> Any:
+def swapped(node: DocumentValue, swap: Callable[[str, str], str], key: str = "") -> DocumentValue:
     """A copy of the value at `key`, with every text at a key of TABLES replaced by the result of `swap(key,
     text)`.
 
     Sweeps and cases have separate keys, whose parts are dotted or nested tables; a list has several values of its key.
     """
     if isinstance(node, dict):
-        return {
-            name: swapped(value, swap, "" if not key and name in ("sweep", "cases") else f"{key}.{name}".lstrip("."))
-            for name, value in node.items()
-        }
+        return swapped_table(node, swap, key)
     if isinstance(node, list):
         return [swapped(each, swap, key) for each in node]
     table_key = re.sub(r"^job\.[^.]+\.", "", key)  # each of several jobs has the tables of one
     return swap(table_key, node) if isinstance(node, str) and table_key in TABLES else node
+
+
+def swapped_table(table: DocumentTable, swap: Callable[[str, str], str], key: str = "") -> Document:
+    """A copy of the table at `key`, as `swapped` makes it of any value."""
+    return {
+        name: swapped(value, swap, "" if not key and name in ("sweep", "cases") else f"{key}.{name}".lstrip("."))
+        for name, value in table.items()
+    }
 
 
 def file_at(base: Path, text: str) -> Path:
@@ -82,7 +87,7 @@ def file_at(base: Path, text: str) -> Path:
         raise InputFault(f"{text}: no such user's home folder") from error
 
 
-def anchored(key: str, value: Any, base: Path) -> Any:
+def anchored(key: str, value: DocumentValue, base: Path) -> DocumentValue:
     """The value of a setting, with paths of files made absolute: they are relative to `base`. Raises InputFault as `file_at`."""
 
     def absolute(at: str, text: str) -> str:
@@ -91,7 +96,7 @@ def anchored(key: str, value: Any, base: Path) -> Any:
     return swapped(value, absolute, key)
 
 
-def code_files(key: str, value: Any) -> list[Path]:
+def code_files(key: str, value: DocumentValue) -> list[Path]:
     """The files of Python in the value of a setting."""
     found: list[Path] = []
 

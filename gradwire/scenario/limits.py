@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from gradwire.faults import InputFault
 
@@ -57,7 +56,7 @@ def refuse_long_keys(text: str) -> None:
         raise InputFault(f"line {line} has a key of more than {MOST_PARTS} parts, beginning with {found[0][:40]}")
 
 
-def refuse_too_much(document: Mapping[str, Any]) -> None:
+def refuse_too_much(document: Mapping[str, object]) -> None:
     """Raises InputFault, with the key, for more than a file may say."""
     for number, (place, value) in enumerate(_all_values(document)):
         if number >= MOST_VALUES:
@@ -95,7 +94,7 @@ class _Place:
         return _Place(self, name, self.depth + 1, plain)
 
 
-def _refuse_long(place: _Place, value: str | list[Any] | dict[str, Any]) -> None:
+def _refuse_long(place: _Place, value: str | list[object] | dict[str, object]) -> None:
     most = MOST_OF.get(place.plain, LONGEST_TEXT if isinstance(value, str) else MOST_ENTRIES)
     if len(value) > most:
         what = "characters" if isinstance(value, str) else "entries"
@@ -103,9 +102,9 @@ def _refuse_long(place: _Place, value: str | list[Any] | dict[str, Any]) -> None
         raise InputFault(f"{where}has {len(value):,} {what}; must be at most {most:,}")
 
 
-def _all_values(document: Any) -> Iterator[tuple[_Place, Any]]:
+def _all_values(document: object) -> Iterator[tuple[_Place, object]]:
     """Every table, list and value, with its place. Nothing calls itself, for tables may be nested deeper than Python allows calls."""
-    waiting: list[tuple[_Place, Any]] = [(_Place(None, "", 0, ""), document)]
+    waiting: list[tuple[_Place, object]] = [(_Place(None, "", 0, ""), document)]
     while waiting:
         place, value = waiting.pop()
         yield place, value
@@ -120,6 +119,6 @@ def _all_values(document: Any) -> Iterator[tuple[_Place, Any]]:
             waiting += [(place.below(number), item) for number, item in enumerate(value)]
 
 
-def count_of(value: Any) -> int:
+def count_of(value: object) -> int:
     """Number of tables, lists and values in a value, itself included."""
     return sum(1 for _ in _all_values(value))

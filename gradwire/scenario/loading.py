@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic
+from typing import Generic
 
 import tomli_w
 from typing_extensions import TypeVar
 
+from gradwire.documents import Document, DocumentTable, DocumentValue
 from gradwire.faults import InputFault
 from gradwire.named_code import RUN_FOLDER, NamedBy, named_by_scenario
 from gradwire.network.fabric import Fabric
@@ -119,7 +120,7 @@ class Point(ScenarioPoint):
         """The things that the point's names stand for, each looked up once, when it is first needed."""
         return ResolvedPoint(self.section)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """State for other processes, without the things that names stand for. They are looked up there, because
         strategies cannot be pickled."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
@@ -139,7 +140,7 @@ class Scenario(Generic[P_co]):
     printed: tuple[PrintedSection, ...]
     points: tuple[P_co, ...]
     #: The file's content after `--set`, from which an equal scenario can be resolved.
-    document: dict[str, Any]
+    document: Document
     chart: str = "auto"
     left_out: Mapping[str, str] = field(default_factory=dict)
     printed_claims: tuple[str, ...] = ()
@@ -147,7 +148,7 @@ class Scenario(Generic[P_co]):
     #: Settings of `--set`, as they were written.
     settings: tuple[str, ...] = ()
     #: The content before `--set`; None without settings, and for programs, beside which nothing is printed.
-    unset_document: dict[str, Any] | None = field(default=None, compare=False, repr=False)
+    unset_document: Document | None = field(default=None, compare=False, repr=False)
     metric: str = ""
     over: str = ""
     #: The swept keys, by the names of points' parameters.
@@ -176,7 +177,7 @@ def load_scenario(path: Path, settings: Sequence[str] = (), *, as_run: bool = Fa
         return scenario_of_document(document, ScenarioOrigin.of_file(path, as_run=as_run), settings)
 
 
-def _refuse_programs(document: Mapping[str, Any], origin: str) -> None:
+def _refuse_programs(document: DocumentTable, origin: str) -> None:
     """Raises InputFault for a scenario of programs alone, which is resolved by scenario/program_scenarios.py."""
     if has_programs(document):
         raise InputFault(
@@ -184,7 +185,7 @@ def _refuse_programs(document: Mapping[str, Any], origin: str) -> None:
         )
 
 
-def scenario_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> Scenario:
+def scenario_of(content: Mapping[str, object], settings: Sequence[str] = ()) -> Scenario:
     """The scenario with this content, equal to the one that `load_scenario` reads from a file with the same content;
     its name is made of its title.
 
@@ -195,7 +196,7 @@ def scenario_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> Sce
     return scenario_of_document(document, ScenarioOrigin.given(document), settings)
 
 
-def toml_content(content: Mapping[str, Any]) -> dict[str, Any]:
+def toml_content(content: Mapping[str, object]) -> Document:
     """A mapping as TOML would have it. Raises InputFault for values that TOML does not have, such as None."""
     try:
         refuse_too_much(content)
@@ -208,7 +209,7 @@ def toml_content(content: Mapping[str, Any]) -> dict[str, Any]:
         ) from error
 
 
-def name_of_title(document: Mapping[str, Any]) -> str:
+def name_of_title(document: DocumentTable) -> str:
     """A document's title as a file's name: lower-case words with dashes between them."""
     title = str(document.get("title", ""))
     return "-".join(re.findall(r"[a-z0-9.]+", title.lower()))[:SLUG_MAX].strip("-.") or "scenario"
@@ -235,12 +236,12 @@ class ScenarioOrigin:
         return cls(str(path), path.stem, folder, code)
 
     @classmethod
-    def given(cls, document: Mapping[str, Any]) -> ScenarioOrigin:
+    def given(cls, document: DocumentTable) -> ScenarioOrigin:
         """Origin of content that is not in a file. Its name is made of the title."""
         return cls(GIVEN, name_of_title(document), Path(), NamedBy(GIVEN, Path()))
 
 
-def scenario_of_document(document: dict[str, Any], origin: ScenarioOrigin, settings: Sequence[str] = ()) -> Scenario:
+def scenario_of_document(document: Document, origin: ScenarioOrigin, settings: Sequence[str] = ()) -> Scenario:
     """Applies settings to a document of a scenario of plans and resolves it. Values that settings replace must be right
     as well.
 
@@ -250,7 +251,7 @@ def scenario_of_document(document: dict[str, Any], origin: ScenarioOrigin, setti
     folder = origin.folder
     document = named_faults(first_names_of(document, origin.words))
     overridden: list[str] = []
-    before: dict[str, Any] | None = None
+    before: Document | None = None
     read: FilesRead = {}
     if settings:
         before, overridden = (document, []) if folder is None else inlined(document, folder, origin.code, read)
@@ -263,9 +264,7 @@ def scenario_of_document(document: dict[str, Any], origin: ScenarioOrigin, setti
     return replace(resolved, settings=tuple(settings), unset_document=before)
 
 
-def with_settings(
-    unset: Mapping[str, Any], settings: Sequence[str], origin: str, overridden: Sequence[str]
-) -> dict[str, Any]:
+def with_settings(unset: DocumentTable, settings: Sequence[str], origin: str, overridden: Sequence[str]) -> Document:
     """A copy of a document with `key=value` settings applied, and named in its title.
 
     overridden: what is wrong with the document itself. Raises InputFault, with these lines, for settings that cannot be applied.
@@ -279,12 +278,13 @@ def with_settings(
             refused.append(str(fault))
     if refused:
         raise InputFault("\n".join([*(f"{origin}: {line}" for line in dict.fromkeys(overridden)), *refused]))
-    if settings and isinstance(document.get("title"), str):
-        document["title"] += f", with {', '.join(map(setting_words, settings))}"
+    title = document.get("title")
+    if settings and isinstance(title, str):
+        document["title"] = f"{title}, with {', '.join(map(setting_words, settings))}"
     return document
 
 
-def first_names_of(document: Mapping[str, Any], origin: str) -> dict[str, Any]:
+def first_names_of(document: DocumentTable, origin: str) -> Document:
     """The content by the first names of its keys. Raises InputFault, with the origin, where both names of a key are given."""
     try:
         return by_first_names(document)
@@ -292,7 +292,7 @@ def first_names_of(document: Mapping[str, Any], origin: str) -> dict[str, Any]:
         raise InputFault(f"{origin}: {fault}") from fault
 
 
-def resolve(document: dict[str, Any], origin: str, name: str) -> Scenario:
+def resolve(document: Document, origin: str, name: str) -> Scenario:
     """Validates a scenario's content and expands its sweeps into points.
 
     Raises InputFault, with lines that begin with `origin`, if the content is not a valid scenario. Names are looked up when a point is
@@ -302,7 +302,7 @@ def resolve(document: dict[str, Any], origin: str, name: str) -> Scenario:
 
 
 def _resolved(
-    document: dict[str, Any], origin: str, name: str, *, check_names: bool = False, overridden: Sequence[str] = ()
+    document: Document, origin: str, name: str, *, check_names: bool = False, overridden: Sequence[str] = ()
 ) -> Scenario:
     """Resolves a document. overridden: defects of values that settings replaced."""
     expansion = Expansion(document, FileSection, PointSection)
@@ -409,7 +409,7 @@ def parameter_names(keys: Sequence[str]) -> dict[str, str]:
     return {key: fixed_names.get(key) or (name if counts[name] == 1 else key) for key, name in short.items()}
 
 
-def _parameters(section: PointSection, swept: Mapping[str, Any]) -> dict[str, str]:
+def _parameters(section: PointSection, swept: DocumentTable) -> dict[str, str]:
     """Returns the parameters of a point: model, strategy, workers, rate, seed, the number of workers that it stands
     for, and everything that the scenario sweeps."""
     standard = {
@@ -441,7 +441,7 @@ def _of_all_jobs(section: PointSection) -> dict[str, str]:
     }
 
 
-def _value_text(value: Any) -> str:
+def _value_text(value: DocumentValue) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key}={_value_text(item)}" for key, item in value.items())
     return str(value)

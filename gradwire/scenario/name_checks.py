@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 from pydantic import ValidationError
 
+from gradwire.documents import DocumentTable
 from gradwire.faults import InputFault
 from gradwire.scenario.definitions.conversion import catalogue_of
 from gradwire.scenario.expansion import ScenarioPart
@@ -18,7 +18,7 @@ from gradwire.workloads.strategy import Strategy
 from gradwire.workloads.strategy_registry import strategy
 
 
-def name_defects(parts: Sequence[ScenarioPart], points: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def name_defects(parts: Sequence[ScenarioPart], points: Sequence[DocumentTable]) -> Iterator[str]:
     """Yields a line for every name that does not exist, and every option that its strategy does not take.
 
     points: the documents of all points, sweeps merged in. Files that could not be read are reported elsewhere.
@@ -37,7 +37,7 @@ def _defined(parts: Sequence[ScenarioPart]) -> DefinedSection:
         return DefinedSection()
 
 
-def _unknown_names(part: ScenarioPart, points: Sequence[Mapping[str, Any]], defined: DefinedSection) -> Iterator[str]:
+def _unknown_names(part: ScenarioPart, points: Sequence[DocumentTable], defined: DefinedSection) -> Iterator[str]:
     everywhere = [part.document, *points]
     catalogue = catalogue_of(defined)
     looked_up: tuple[tuple[str, str, Callable[[str], object], tuple[str, ...]], ...] = (
@@ -59,7 +59,7 @@ def _unknown_names(part: ScenarioPart, points: Sequence[Mapping[str, Any]], defi
 
 
 def _option_defects(
-    parts: Sequence[ScenarioPart], points: Sequence[Mapping[str, Any]], files: Mapping[str, str]
+    parts: Sequence[ScenarioPart], points: Sequence[DocumentTable], files: Mapping[str, str]
 ) -> Iterator[str]:
     users = _strategies(points, files)
     reported: set[str] = set()
@@ -77,7 +77,7 @@ def _option_defects(
                 yield _of_another(name, options, chosen, users) or line
 
 
-def _of_another(name: str, options: Mapping[str, Any], chosen: Strategy, users: Sequence[Strategy]) -> str:
+def _of_another(name: str, options: DocumentTable, chosen: Strategy, users: Sequence[Strategy]) -> str:
     """Message on an option that another strategy of the scenario has and `chosen` has not; "" for other options."""
     owner = next((user for user in users if name in user.options.model_fields), None)
     if owner is None or name in chosen.options.model_fields:
@@ -92,7 +92,7 @@ def _of_another(name: str, options: Mapping[str, Any], chosen: Strategy, users: 
     )
 
 
-def _strategies(points: Sequence[Mapping[str, Any]], files: Mapping[str, str]) -> list[Strategy]:
+def _strategies(points: Sequence[DocumentTable], files: Mapping[str, str]) -> list[Strategy]:
     found: dict[str, Strategy] = {}
     for document in points:
         name = value_at(document, ["strategy", "name"])
@@ -104,9 +104,7 @@ def _strategies(points: Sequence[Mapping[str, Any]], files: Mapping[str, str]) -
     return list(found.values())
 
 
-def _distinct(
-    points: Sequence[Mapping[str, Any]], users: Sequence[Strategy]
-) -> Iterator[tuple[Strategy, Mapping[str, Any]]]:
+def _distinct(points: Sequence[DocumentTable], users: Sequence[Strategy]) -> Iterator[tuple[Strategy, DocumentTable]]:
     """Every strategy with every table of options that it gets."""
     known = {user.name: user for user in users}
     seen: set[str] = set()

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import copy
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
+from gradwire.documents import Document, DocumentTable, DocumentValue
 from gradwire.faults import InputFault
 from gradwire.named_code import COMMAND_LINE, permit
 from gradwire.scenario.file_references import anchored, code_files
 from gradwire.scenario.toml_documents import key_by_first_names, value_by_first_names
 
-UNSET = object()
-"""The value of a setting without one."""
 NOT_SET = ("sweep", "cases")
 """Keys that --set rejects: they hold other keys with lists."""
 
 
-def apply_setting(document: dict[str, Any], setting: str) -> None:
+def apply_setting(document: Document, setting: str) -> None:
     """Applies one `key=value` to a scenario's content.
 
     A list is swept. Any other value becomes the value of its key in all points: entries of the file's sweep and cases for the key, or for
@@ -29,7 +27,7 @@ def apply_setting(document: dict[str, Any], setting: str) -> None:
     Raises InputFault if the setting is not a valid `key=value`, or if the content has a plain value where the key needs a table.
     """
     key, value = _parsed(setting)
-    if value is UNSET:
+    if value is None:
         if _unset(document, key_by_first_names(key), setting):
             return
         value = ""
@@ -54,7 +52,7 @@ def apply_setting(document: dict[str, Any], setting: str) -> None:
         document["cases"] = cases
 
 
-def _unset(document: dict[str, Any], key: str, setting: str) -> bool:
+def _unset(document: Document, key: str, setting: str) -> bool:
     """Removes a key from a scenario's content, its sweep and its cases included; returns whether it was anywhere."""
     before = copy.deepcopy(document)
     sweep = flattened(document.get("sweep", {}))
@@ -77,7 +75,7 @@ def _unset(document: dict[str, Any], key: str, setting: str) -> bool:
 def setting_words(setting: str) -> str:
     """A setting as a title says it: `fabric.rate = 10gbit or 25gbit` for `fabric.rate=["10gbit", "25gbit"]`."""
     key, value = _parsed(setting)
-    if value is UNSET:
+    if value is None:
         return f"{key} unset"
     values = value if isinstance(value, list) else [value]
     if any(isinstance(one, dict | list) for one in values):
@@ -85,8 +83,8 @@ def setting_words(setting: str) -> str:
     return f"{key} = {' or '.join(map(str, values))}"
 
 
-def _parsed(setting: str) -> tuple[str, Any]:
-    """Splits a setting into key and value. A value that is not valid TOML is taken as a string."""
+def _parsed(setting: str) -> tuple[str, DocumentValue]:
+    """Splits a setting into key and value, None without one. A value that is not valid TOML is taken as a string."""
     key, equals, text = setting.partition("=")
     key = key.strip()
     if not equals or not key:
@@ -94,14 +92,14 @@ def _parsed(setting: str) -> tuple[str, Any]:
     if key.split(".")[0] in NOT_SET:
         raise InputFault(f"--set {setting}: a sweep is set by a list for its key, like --set cluster.workers=[2,4]")
     if not text.strip():
-        return key, UNSET
+        return key, None
     try:
         return key, tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return key, text.strip()
 
 
-def _give_way(sweep: dict[str, Any], key: str, value: Any) -> None:
+def _give_way(sweep: Document, key: str, value: DocumentValue) -> None:
     """Makes one sweep or case leave `key` to the setting."""
     for swept, values in list(sweep.items()):
         inside = key.removeprefix(f"{swept}.")
@@ -111,7 +109,7 @@ def _give_way(sweep: dict[str, Any], key: str, value: Any) -> None:
             sweep[swept] = _different(_with_setting(table, swept, inside, value) for table in values)
 
 
-def _with_setting(table: Any, swept: str, inside: str, value: Any) -> Any:
+def _with_setting(table: DocumentValue, swept: str, inside: str, value: DocumentValue) -> DocumentValue:
     """Returns a swept table with the value written into it.
 
     A list removes the key instead: the key is then swept itself, and set after the table.
@@ -126,50 +124,52 @@ def _with_setting(table: Any, swept: str, inside: str, value: Any) -> Any:
     return table
 
 
-def _different(tables: Iterable[Any]) -> list[Any]:
-    distinct: list[Any] = []
+def _different(tables: Iterable[DocumentValue]) -> list[DocumentValue]:
+    distinct: list[DocumentValue] = []
     for table in tables:
         if table not in distinct:
             distinct.append(table)
     return distinct
 
 
-def flattened(table: Any, what: str = "sweep", prefix: str = "") -> dict[str, Any]:
+def flattened(table: DocumentValue, what: str = "sweep", prefix: str = "") -> Document:
     """Returns a sweep or case with dotted keys, whether the file quotes them or nests tables.
 
     Raises InputFault if `table` is not a table.
     """
     if not isinstance(table, dict):
         raise InputFault(f'{what}: must be a table of keys with lists, like "model.name" = ["vgg16", "vgg19"]')
-    flat: dict[str, Any] = {}
+    flat: Document = {}
     for key, value in table.items():
         flat |= flattened(value, what, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
     return flat
 
 
-def set_key(document: dict[str, Any], key: str, value: Any) -> None:
+def set_key(document: Document, key: str, value: DocumentValue) -> None:
     """Sets a dotted key, and creates the tables that lead to it. Raises InputFault if one of these is a plain value."""
     *sections, last = key.split(".")
     for section in sections:
-        document = document.setdefault(section, {})
-        if not isinstance(document, dict):
+        inner = document.setdefault(section, {})
+        if not isinstance(inner, dict):
             raise InputFault(f"{key}: '{section}' is a value, not a table")
+        document = inner
     document[last] = value
 
 
-def merge_key(document: dict[str, Any], key: str, value: Any) -> None:
+def merge_key(document: Document, key: str, value: DocumentValue) -> None:
     """Sets a dotted key as `set_key` does; a table is merged into the table that is there, key by key."""
     if not isinstance(value, dict):
         set_key(document, key, value)
         return
     for step in key.split("."):
-        document = document.setdefault(step, {})
-        if not isinstance(document, dict):
+        inner = document.setdefault(step, {})
+        if not isinstance(inner, dict):
             raise InputFault(f"{key}: '{step}' is a value, not a table")
+        document = inner
     _merge(document, value)
 
 
-def _merge(table: dict[str, Any], above: Mapping[str, Any]) -> None:
+def _merge(table: Document, above: DocumentTable) -> None:
     for key, value in above.items():
         there = table.get(key)
         if isinstance(there, dict) and isinstance(value, dict):
@@ -178,10 +178,11 @@ def _merge(table: dict[str, Any], above: Mapping[str, Any]) -> None:
             table[key] = value
 
 
-def _remove_key(document: dict[str, Any], key: str) -> None:
+def _remove_key(document: Document, key: str) -> None:
     *sections, last = key.split(".")
     for section in sections:
-        document = document.get(section, {})
-        if not isinstance(document, dict):
+        inner = document.get(section, {})
+        if not isinstance(inner, dict):
             raise InputFault(f"{key}: '{section}' is a value, not a table")
+        document = inner
     document.pop(last, None)

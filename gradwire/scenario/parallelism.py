@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
+from gradwire.documents import Document
 from gradwire.faults import InputFault
 from gradwire.scenario.contenders import ALLREDUCE, CONTENDERS, Contender
 
@@ -111,9 +112,9 @@ def divided(parallel: Parallel, names: Sequence[str] = ()) -> list[Contender]:
     return [contender for contender in found if not names or contender.strategy in names]
 
 
-def _megatron_options(parallel: Parallel) -> list[dict[str, object]]:
+def _megatron_options(parallel: Parallel) -> list[Document]:
     """Options to try: none, and each by itself where it does something; those of gradients together as well."""
-    tried: list[dict[str, object]] = [{}]
+    tried: list[Document] = [{}]
     if parallel.data > 1:
         tried += [{"overlap_gradients": True}, {"sharded_optimizer": True}]
         tried.append({"overlap_gradients": True, "sharded_optimizer": True})

@@ -6,13 +6,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 from typing_extensions import TypeIs
 
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB, LEAST_CPU_TIME, MOST_CPU_TIME
 from gradwire.datatypes.records import PlannedFault
+from gradwire.documents import Document, DocumentTable
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
 from gradwire.scenario.definitions.inlining import FilesRead, inlined
@@ -215,7 +216,7 @@ def of_plans(scenario: AnyScenario, otherwise: str) -> Scenario:
     return scenario
 
 
-def programs_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> ProgramScenario:
+def programs_of(content: Mapping[str, object], settings: Sequence[str] = ()) -> ProgramScenario:
     """The scenario with this content, equal to that of a file with the same content; its name is made of its
     title.
 
@@ -225,9 +226,7 @@ def programs_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> Pro
     return programs_of_document(document, ScenarioOrigin.given(document), settings)
 
 
-def programs_of_document(
-    document: dict[str, Any], origin: ScenarioOrigin, settings: Sequence[str] = ()
-) -> ProgramScenario:
+def programs_of_document(document: Document, origin: ScenarioOrigin, settings: Sequence[str] = ()) -> ProgramScenario:
     """Applies settings to a document of a scenario of programs and resolves it. Values that settings replace must be
     right as well.
 
@@ -248,7 +247,7 @@ def programs_of_document(
     return _resolved(document, origin, overridden, tuple(settings))
 
 
-def _expansion(document: Mapping[str, Any]) -> Expansion[ProgramFileSection, ProgramPointSection]:
+def _expansion(document: DocumentTable) -> Expansion[ProgramFileSection, ProgramPointSection]:
     return Expansion(copy.deepcopy(dict(document)), ProgramFileSection, ProgramPointSection)
 
 
@@ -258,7 +257,7 @@ def _defects(expansion: Expansion[ProgramFileSection, ProgramPointSection]) -> l
 
 
 def _resolved(
-    document: dict[str, Any], origin: ScenarioOrigin, overridden: Sequence[str], settings: tuple[str, ...]
+    document: Document, origin: ScenarioOrigin, overridden: Sequence[str], settings: tuple[str, ...]
 ) -> ProgramScenario:
     expansion = _expansion(document)
     lines = [*overridden, *_defects(expansion)]
@@ -297,7 +296,7 @@ def _misfits(points: Sequence[ProgramPoint]) -> list[str]:
     return lines
 
 
-def _parameters(section: ProgramPointSection, swept: Mapping[str, Any]) -> dict[str, str]:
+def _parameters(section: ProgramPointSection, swept: DocumentTable) -> dict[str, str]:
     """The parameters of a point: everything that the scenario sweeps, and workers, rate and seed."""
     names = parameter_names(list(swept))
     standard = {

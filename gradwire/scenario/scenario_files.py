@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gradwire import PACKAGE
+from gradwire.documents import Document
 from gradwire.faults import InputFault
 from gradwire.nearest_names import question
 from gradwire.reading_budget import reading_budget
@@ -37,7 +38,7 @@ def scenario_path(path: Path) -> Path:
     return built_in
 
 
-def read_scenario(source: Path | Mapping[str, Any], settings: Sequence[str]) -> AnyScenario:
+def read_scenario(source: Path | Mapping[str, object], settings: Sequence[str]) -> AnyScenario:
     """The scenario, of plans or of programs, at a path, of a shipped one's name, or with this content, with settings.
 
     A command reads it first, and imports what runs it afterwards: that takes seconds, and a wrong key should be
@@ -55,7 +56,7 @@ def read_scenario(source: Path | Mapping[str, Any], settings: Sequence[str]) -> 
         return resolved_scenario(read_document(path), ScenarioOrigin.of_file(path), settings)
 
 
-def resolved_scenario(document: dict[str, Any], origin: ScenarioOrigin, settings: Sequence[str] = ()) -> AnyScenario:
+def resolved_scenario(document: Document, origin: ScenarioOrigin, settings: Sequence[str] = ()) -> AnyScenario:
     """The scenario, of plans or of programs, with this content and `key=value` settings. Raises InputFault for
     everything that is wrong."""
     from gradwire.scenario.loading import scenario_of_document  # noqa: PLC0415 (`--help` does not need it)

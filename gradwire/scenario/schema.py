@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
+from gradwire.documents import DocumentTable
 from gradwire.faults import InputFault
 from gradwire.scenario.sections.costs import CostsSection
 from gradwire.scenario.sections.defined import DefinedSection
@@ -299,7 +300,7 @@ class PointTables(Section):
     """The keys of the file that are in none of these tables."""
 
     @classmethod
-    def completed(cls, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    def completed(cls, document: DocumentTable) -> DocumentTable:
         """A point's document with the tables that follow from the rest of it."""
         return document
 
@@ -352,7 +353,7 @@ class PointSection(PointTables):
     """Models, devices and strategies of your own."""
 
     @classmethod
-    def completed(cls, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    def completed(cls, document: DocumentTable) -> DocumentTable:
         """Returns the document with the model, strategy and cluster of the first of several jobs, for code that asks
         for the point's."""
         jobs = document.get("job")
@@ -388,7 +389,7 @@ class PointSection(PointTables):
         """The point as it is for one of its jobs, which has the network for itself: without programs and faults."""
         job = self.job[name]
         own = {table: getattr(job, table) for table in OF_JOBS}
-        shared: dict[str, Any] = {"job": {}, "program": {}, "fault": {}}
+        shared: dict[str, object] = {"job": {}, "program": {}, "fault": {}}
         return self.model_copy(update={**own, "costs": job.costs or self.costs, **shared})
 
     @property

@@ -10,8 +10,8 @@ import codecs
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from gradwire.documents import Document, DocumentTable, DocumentValue
 from gradwire.faults import InputFault
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, read_bytes
@@ -23,7 +23,7 @@ OTHER_NAMES: Mapping[str, str] = {"cluster.gpus_per_host": "cluster.workers_per_
 SWEEP, CASES = "sweep", "cases"
 
 
-def read_document(path: Path, noun: str = "scenario", has: str = HAS, *, follow: bool = True) -> dict[str, Any]:
+def read_document(path: Path, noun: str = "scenario", has: str = HAS, *, follow: bool = True) -> Document:
     """The content of a TOML file, in UTF-8 with or without a byte order mark, with lines ended by LF or CRLF.
 
     noun: what kind of file it is, and `has` what is in such a file, for messages. follow: as for `file_text`.
@@ -34,7 +34,7 @@ def read_document(path: Path, noun: str = "scenario", has: str = HAS, *, follow:
         return _document(path, file_text(path, noun, follow=follow), has)
 
 
-def _document(path: Path, text: str, has: str) -> dict[str, Any]:
+def _document(path: Path, text: str, has: str) -> Document:
     if not text.strip():
         raise InputFault(f"{path}: is empty; {has}")
     try:
@@ -50,13 +50,13 @@ def _document(path: Path, text: str, has: str) -> dict[str, Any]:
     return document
 
 
-def has_programs(document: Mapping[str, Any]) -> bool:
+def has_programs(document: DocumentTable) -> bool:
     """Returns whether a scenario's content is of programs alone (scenario/program_scenarios.py); they may also run next
     to a strategy."""
     return "program" in document and not any(_names(document, table) for table in ("strategy", "model", "job"))
 
 
-def _names(document: Mapping[str, Any], table: str) -> bool:
+def _names(document: DocumentTable, table: str) -> bool:
     """Returns whether a table is there, or keys in it are swept."""
     cases = document.get("cases")
     sweeps = [document.get("sweep"), *(cases if isinstance(cases, list) else [])]
@@ -103,7 +103,7 @@ def _unquoted(error: tomllib.TOMLDecodeError) -> str:
     return '; texts and numbers with units are written in quotation marks, like rate = "10gbit"'
 
 
-def by_first_names(document: Mapping[str, Any]) -> dict[str, Any]:
+def by_first_names(document: DocumentTable) -> Document:
     """A scenario's content in which every key, also of sweeps and cases, has its first name. Everything else stays the
     same.
 
@@ -118,7 +118,7 @@ def key_by_first_names(key: str) -> str:
     return OTHER_NAMES.get(key, key)
 
 
-def value_by_first_names(key: str, value: Any) -> Any:
+def value_by_first_names(key: str, value: DocumentValue) -> DocumentValue:
     """The value of a dotted key, with the keys of the tables in it by their first names. Raises InputFault as above."""
     if key and not any(other.startswith(f"{key}.") for other in OTHER_NAMES):
         return value
@@ -127,8 +127,8 @@ def value_by_first_names(key: str, value: Any) -> Any:
     return _renamed(value, f"{key}." if key else "") if isinstance(value, dict) else value
 
 
-def _renamed(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _renamed(table: DocumentTable, prefix: str = "") -> Document:
+    found: Document = {}
     for key, value in table.items():
         path = f"{prefix}{key}"
         name = key_by_first_names(path).removeprefix(prefix)

@@ -11,8 +11,8 @@ import struct
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
+from gradwire.documents import DocumentTable, table_at
 from gradwire.faults import MachineFault
 from gradwire.network_namespace import fresh_network_namespace
 from gradwire.topo.command import attempt
@@ -56,7 +56,7 @@ def probe_kernel() -> Abilities:
     with fresh_network_namespace():
         (has_prio, has_fq, _), last = _trials([["handle", "1:", "prio"], ["handle", "3:", "fq"], NETEM_WITH_SEED])
     # Kernels before 6.6 accept netem's seed silently and ignore it.
-    has_seed = any("seed" in qdisc.get("options", {}) for qdisc in last)
+    has_seed = any("seed" in table_at(qdisc, "options") for qdisc in last)
     has_openvswitch = _has_generic_netlink_family("ovs_datapath")
     abilities = Abilities(has_prio, has_fq, has_openvswitch, has_seed, LINE_COUNTERS.exists())
     LOG.info("kernel abilities: %s", asdict(abilities))
@@ -75,7 +75,7 @@ def require_red() -> None:
             )
 
 
-def _trials(qdiscs: Sequence[Sequence[str]]) -> tuple[list[bool], list[dict[str, Any]]]:
+def _trials(qdiscs: Sequence[Sequence[str]]) -> tuple[list[bool], list[DocumentTable]]:
     """Tries qdiscs one after the other in the same place. Returns whether tc and the kernel accept each, and the qdiscs
     that are there after the last trial.
 

@@ -8,7 +8,6 @@ yet another order is found in what waits for what (workloads/symbolic/).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -98,7 +97,7 @@ def _check_ranges(plan: Plan) -> None:
     sends = ops.kind == OpKind.SEND
     to_group = sends & (ops.group == 1)
     ranks, chunks = len(plan.rank_role), len(plan.chunk_bytes)
-    references: tuple[tuple[str, npt.NDArray[Any], int, int], ...] = (
+    references: tuple[tuple[str, npt.NDArray[np.generic], int, int], ...] = (
         ("a dependency", plan.dep_op, 0, count),
         ("the begin of an iteration", plan.begin_op, 0, count),
         ("the end of an iteration", plan.end_op, 0, count),

@@ -41,7 +41,7 @@ class InWords:
 class ValueKind:
     """The type of a value with its constraints, as a field declares them. `None` as a further value is left out."""
 
-    def __init__(self, annotation: Any, metadata: Iterable[Any] = ()) -> None:
+    def __init__(self, annotation: Any, metadata: Iterable[object] = ()) -> None:
         constraints = list(metadata)
         while True:
             if get_origin(annotation) is Annotated:
@@ -57,7 +57,7 @@ class ValueKind:
         ]
 
     @staticmethod
-    def _without_none(annotation: Any) -> list[Any]:
+    def _without_none(annotation: Any) -> list[object]:
         is_union = get_origin(annotation) in (Union, types.UnionType)
         return [arg for arg in get_args(annotation) if arg is not type(None)] if is_union else [annotation]
 
@@ -114,7 +114,7 @@ class ValueKind:
         return ValueKind(arguments[1] if self.is_table else arguments[0])
 
     @property
-    def choices(self) -> list[Any]:
+    def choices(self) -> list[object]:
         """All values there are, if they are few."""
         if get_origin(self.annotation) is Literal:
             return list(get_args(self.annotation))
@@ -227,14 +227,14 @@ def quantity(kind: units.Quantity, convert: Callable[[float], float] = float) ->
     return BeforeValidator(lambda value: convert(kind.parse(value if isinstance(value, str) else f"{value}")))
 
 
-def _names(value: Any) -> Any:
+def _names(value: object) -> Any:
     """Splits a string at its commas. That is how --set gives several names, since a list there would be a sweep."""
     if isinstance(value, str):
         return tuple(name.strip() for name in value.split(",") if name.strip())
     return tuple(value) if isinstance(value, list) else value
 
 
-def _groups(value: Any) -> Any:
+def _groups(value: object) -> object:
     """Splits a string at its commas, as `_names` does, into numbers or names; a number may stand by itself."""
     if isinstance(value, str):
         return tuple(int(name) if name.lstrip("-").isdecimal() else name for name in _names(value))

@@ -37,7 +37,7 @@ class Group:
         """Entry points by name; a name has several if several packages claim it."""
         return _entries(self.name, tuple(sys.path))
 
-    def origins(self, name: str, built_in: Mapping[str, Any]) -> list[str]:
+    def origins(self, name: str, built_in: Mapping[str, object]) -> list[str]:
         """The origins of what is called `name`: gradwire itself, or packages by name and version.
 
         Normally one origin.
@@ -47,7 +47,7 @@ class Group:
             *(distribution_of(entry) for entry in self.entries().get(name, ())),
         ]
 
-    def refuse_clash(self, name: str, built_in: Mapping[str, Any]) -> None:
+    def refuse_clash(self, name: str, built_in: Mapping[str, object]) -> None:
         """Raises InputFault, with all origins, if several packages claim a name, or one claims what gradwire itself
         has."""
         origins = self.origins(name, built_in)

@@ -83,12 +83,12 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
 
-def one_class(_: Any) -> int:
+def one_class(_: object) -> int:
     """The number of traffic classes of strategies that do not use priorities in the network."""
     return 1
 
 
-def no_aggregators(_: Any) -> bool:
+def no_aggregators(_: object) -> bool:
     """The answer of strategies in which switches add nothing."""
     return False
 
@@ -100,7 +100,7 @@ ADAM_BYTES = 16
 (Rajbhandari et al., ZeRO, SC 2020, section 3.1)."""
 
 
-def whole_state(_cluster: Cluster, _options: Any) -> float:
+def whole_state(_cluster: Cluster, _options: object) -> float:
     """Returns the bytes that a worker with all of the model keeps for each parameter."""
     return STATE_BYTES
 
@@ -145,11 +145,11 @@ class Strategy:
                 raise InputFault(f"Strategy({field}={value!r}): must be {right}")
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip()) and value.isprintable()
 
 
-KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     **dict.fromkeys(("name", "summary", "source"), (_is_text, "a line of text")),
     "compile": (callable, "a function of a job and options that returns plans by their labels"),
     "options": (

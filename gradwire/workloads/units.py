@@ -46,7 +46,7 @@ class Quantity:
     #: Formats a value, in the base unit, as it may be written.
     text: Callable[[float], str]
 
-    def __get_pydantic_json_schema__(self, _: Any, __: Any) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(self, _: Any, __: Any) -> dict[str, object]:
         """A quantity is written as a text."""
         return {"type": "string", "pattern": r"^\s*[0-9.]", "description": f"{self.name}, such as {self.examples}"}
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
+from gradwire.documents import Document
 from gradwire.faults import InputFault
 from gradwire.runs.ccl import CclOptions, row_of, set_up, size_of
 from gradwire.workloads.engines.collectives.schedule import Collective
@@ -172,7 +173,7 @@ class Programs:
     #: Of the folder of its runs.
     name: str
     #: The scenario's content; the argument is the path of a Python that has PyTorch.
-    document: Callable[[str], dict[str, object]]
+    document: Callable[[str], Document]
     #: The values that the programs reported under this name, in the order of `ordered_by`, become the row's.
     figure: str
     ordered_by: str

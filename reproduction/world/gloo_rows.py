@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from gradwire.documents import Document
 from reproduction.world.cells import Programs
 from reproduction.world.host_costs import path_of_library
 
@@ -149,9 +150,9 @@ def rows_of(lines: Iterable[dict[str, str]], what: re.Pattern[str] = WHAT) -> li
 
 def scenario(
     row: Row, python: str, calls: int, hosts_tcp: str, pause_s: float = PAUSE_S, cpu_time: float = CPU_TIME
-) -> dict[str, object]:
+) -> Document:
     """A row as a scenario of programs."""
-    arguments = {
+    arguments: Document = {
         "python": python,
         "collective": row.collective,
         "mib": row.mebibytes,
@@ -182,7 +183,7 @@ def scenario(
     }
 
 
-def fabric_of(hosts_tcp: str) -> dict[str, object]:
+def fabric_of(hosts_tcp: str) -> Document:
     """The cloud's network, of any library's rows; what tc adds is each host's own."""
     return {
         "rate": f"{LINE_GBPS:g}gbit",

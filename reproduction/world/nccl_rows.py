@@ -11,6 +11,7 @@ import re
 import sys
 from pathlib import Path
 
+from gradwire.documents import Document
 from reproduction.world.cells import By, Programs
 from reproduction.world.gloo_rows import CALLS, HOSTS_TCP, Row, fabric_of, later_ms
 
@@ -34,9 +35,9 @@ WHAT = re.compile(r"nccl (p2p|all-reduce|broadcast|reduce), (\d+) MiB, (\d+) hos
 
 def scenario(
     row: Row, calls: int = CALLS, pause_s: float = PAUSE_S, sockets: int = SOCKETS, hosts_tcp: str = HOSTS_TCP
-) -> dict[str, object]:
+) -> Document:
     """A row as a scenario of programs. They need no module beyond Python's own."""
-    arguments = {
+    arguments: Document = {
         "python": sys.executable,
         "collective": row.collective,
         "mib": row.mebibytes,

@@ -23,7 +23,17 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 STAGES = ("topo", "controller", "agents", "workloads", "analysis")
 """The folders of the pipeline: siblings, none above another."""
 FOR_ALL = (
-    *("array_files", "cache_files", "child_process", "csv_files", "faults", "files", "named_code", "netlink_messages"),
+    *(
+        "array_files",
+        "cache_files",
+        "child_process",
+        "csv_files",
+        "documents",
+        "faults",
+        "files",
+        "named_code",
+        "netlink_messages",
+    ),
     *("nearest_names", "network_namespace", "reading_budget", "regular_files", "strict_json", "syntax_trees"),
     *("terminal_text", "typed_json"),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -47,7 +46,7 @@ def findings_frame(findings: Sequence[Finding], write: Labels) -> pd.DataFrame:
     return frame.astype(dict.fromkeys(WORDS, "str") | dict.fromkeys(NUMBERS, "float64"))
 
 
-def _rows(finding: Finding, write: Labels) -> Iterator[dict[str, Any]]:
+def _rows(finding: Finding, write: Labels) -> Iterator[dict[str, object]]:
     if isinstance(finding, OfJob):
         for each in finding.findings:
             yield from ({**row, "job": finding.job} for row in _rows(each, write))
@@ -59,7 +58,7 @@ def _rows(finding: Finding, write: Labels) -> Iterator[dict[str, Any]]:
     yield from ({**row, "sentence": sentence} for row in _comparisons(finding))
 
 
-def _comparisons(finding: Finding) -> Iterator[dict[str, Any]]:
+def _comparisons(finding: Finding) -> Iterator[dict[str, object]]:
     match finding:
         case BestChoice():
             yield from _of_choice(finding)
@@ -78,7 +77,7 @@ def _comparisons(finding: Finding) -> Iterator[dict[str, Any]]:
             yield {"finding": "note"}
 
 
-def _of_choice(finding: BestChoice) -> Iterator[dict[str, Any]]:
+def _of_choice(finding: BestChoice) -> Iterator[dict[str, object]]:
     for standing in finding.standings:
         for entry in standing.ranked:
             yield {
@@ -91,7 +90,7 @@ def _of_choice(finding: BestChoice) -> Iterator[dict[str, Any]]:
             }
 
 
-def _of_curve(curve: Curve, *, grows: bool) -> Iterator[dict[str, Any]]:
+def _of_curve(curve: Curve, *, grows: bool) -> Iterator[dict[str, object]]:
     first = curve.points[0].observed
     for point in curve.points:
         ratio = (

@@ -17,7 +17,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -65,7 +64,7 @@ def _environment(folder: Path) -> Environment:
     )
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: object) -> object:
     """A value as a page has it: titles and names come from others, and a control character acts on the terminal of whoever
     looks at the source, and has no place in HTML."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
@@ -99,7 +98,7 @@ class HtmlTable:
     foot: str
 
 
-def page(template: str, /, *, templates: Path = TEMPLATES, **values: Any) -> str:
+def page(template: str, /, *, templates: Path = TEMPLATES, **values: object) -> str:
     """A page from a template, which names every value that it wants.
     templates: the folder of a template that this one lacks."""
     html = _environment(templates).get_template(template).render(**values, policy=POLICY)

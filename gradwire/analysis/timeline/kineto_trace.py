@@ -21,7 +21,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from gradwire.analysis.logged import MISSING, LoggedOps
 from gradwire.analysis.plan_names import PlanNames
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.datatypes.records import Int64, OpLog
+from gradwire.documents import Document
 from gradwire.faults import InputFault
 from gradwire.files import replacing
 
@@ -43,7 +43,7 @@ KERNEL_NAME = "ncclDevKernel_SendRecv(gradwire)"
 HOST_THREAD = 1
 OWN = "gradwire"
 """Key that no other writer has, by which an import knows that messages are whole and waits are missing."""
-Event = dict[str, Any]
+Event = dict[str, object]
 
 
 def write_kineto(folder: Path, plan: Plan, log: OpLog, iteration: int, about: str) -> list[Path]:
@@ -66,9 +66,9 @@ def write_kineto(folder: Path, plan: Plan, log: OpLog, iteration: int, about: st
     return files
 
 
-def _head(rank: int, ranks: int, about: str) -> dict[str, Any]:
+def _head(rank: int, ranks: int, about: str) -> Document:
     """Fields of a profile that come before its events."""
-    group = {
+    group: Document = {
         "pg_name": GROUP,
         "pg_desc": "default_pg",
         "backend_config": "cuda:nccl",
@@ -174,7 +174,7 @@ class _Iteration:
         key = (int(ops.rank[op]), int(kind), int(ops.lane[ops.message[op]]), int(ops.traffic_class[op]))
         return self._streams.setdefault(key, COMMUNICATION_STREAM + len(self._streams))
 
-    def _said(self, kind: OpKind, op: int) -> dict[str, Any]:
+    def _said(self, kind: OpKind, op: int) -> dict[str, object]:
         """Arguments that PyTorch records of a message (saveNcclMeta in torch/csrc/profiler/util.cpp)."""
         ops, ranks = self._plan.ops, len(self._plan.rank_role)
         size, rank, peer = int(ops.size_bytes[op]), int(ops.rank[op]), int(ops.peer[op])
@@ -193,9 +193,9 @@ class _Iteration:
         }
 
 
-def _event(category: str, name: str, pid: int, tid: int, ts: int, dur: int, **arguments: Any) -> Event:
+def _event(category: str, name: str, pid: int, tid: int, ts: int, dur: int, **arguments: object) -> Event:
     return {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": arguments}
 
 
-def _meta(kind: str, pid: int, tid: int, **arguments: Any) -> Event:
+def _meta(kind: str, pid: int, tid: int, **arguments: object) -> Event:
     return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "ts": 0, "args": arguments}

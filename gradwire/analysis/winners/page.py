@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
@@ -113,7 +112,7 @@ def measured_table(winner_map: WinnerMap, measured: Sequence[MeasuredCell]) -> T
     return TextTable("Measured cells", headers, tuple(rows), len(headers), tuple(tone))
 
 
-def _drawing(winner_map: WinnerMap, colours: Mapping[str, str], marks: Mapping[Place, str]) -> dict[str, Any]:
+def _drawing(winner_map: WinnerMap, colours: Mapping[str, str], marks: Mapping[Place, str]) -> dict[str, object]:
     x, y = winner_map.axes
     columns, rows = len(x.texts), len(y.texts)
     bottom, right = TOP + rows * CELL_HEIGHT, LEFT + columns * CELL
@@ -162,11 +161,11 @@ def _words(found: WinnerMap, place: Place) -> str:
 
 def _data(winner_map: WinnerMap, by_place: Mapping[Place, MeasuredCell]) -> Markup:
     """Data that the page's script shows, as JSON that cannot end the element that it is in."""
-    cells: dict[str, Any] = {}
+    cells: dict[str, object] = {}
     for place in winner_map.places:
         outcome, cell = winner_map.outcomes.get(place), by_place.get(place)
         times = winner_map.times.get(place, {})
-        row: dict[str, Any] = {
+        row: dict[str, object] = {
             "words": f"{_words(winner_map, place)}.",
             "doubtful": bool(outcome and outcome.doubtful),
             "times": [[name, times[name].iteration_s, times[name].is_between] for name in outcome.order]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gradwire.datatypes.host_settings import RdmaDevice
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
+from gradwire.documents import Document
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric, Topology
 from gradwire.scenario.contenders import LEAVES, SPINES
@@ -81,10 +82,10 @@ def _of_scenario(size: NetworkOptions, path: Path) -> SizedNetwork:
 def _with_settings(described: SizedNetwork, rate: str, settings: tuple[str, ...]) -> SizedNetwork:
     """The network of --workers and --rate, with keys of a scenario that has nothing else in it."""
     fabric = described.fabric
-    shape: dict[str, object] = {"topology": str(fabric.topology), "rate": rate, "rdma": str(fabric.rdma)}
+    shape: Document = {"topology": str(fabric.topology), "rate": rate, "rdma": str(fabric.rdma)}
     if fabric.topology == Topology.LEAF_SPINE:
         shape |= {"leaves": fabric.leaves, "spines": fabric.spines, "oversubscription": fabric.oversubscription}
-    document = {
+    document: Document = {
         "title": described.name,
         "cluster": {"workers": fabric.hosts},
         "fabric": shape,

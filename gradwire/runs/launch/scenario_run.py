@@ -47,7 +47,7 @@ class Prepared:
     scale_from: str = ""
 
 
-def loaded(source: Path | Mapping[str, Any], settings: Sequence[str]) -> Scenario:
+def loaded(source: Path | Mapping[str, object], settings: Sequence[str]) -> Scenario:
     """The scenario of plans at a path, of a shipped one's name, or with this content, with settings. Raises InputFault.
 
     Printed values that belong to other settings than these are left out.

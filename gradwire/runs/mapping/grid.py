@@ -7,9 +7,9 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from gradwire.analysis.winners.winner_map import Axis, Place
+from gradwire.documents import Document, DocumentTable, DocumentValue
 from gradwire.faults import InputFault
 from gradwire.scenario.contenders import PARTIAL, contenders
 from gradwire.scenario.limits import MOST_POINTS
@@ -33,9 +33,9 @@ class Grid:
     name: str
     axes: tuple[Axis, Axis]
     #: Name, and the strategy's table of a scenario.
-    strategies: Mapping[str, Mapping[str, Any]]
+    strategies: Mapping[str, DocumentTable]
     #: The scenario without its sweeps.
-    document: Mapping[str, Any]
+    document: DocumentTable
     origin: str
     #: Every cell that can be, and each strategy's point in it.
     points: Mapping[Place, Mapping[str, Point]]
@@ -43,14 +43,16 @@ class Grid:
     impossible: Mapping[Place, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
 
-    def cases_at(self, place: Place, names: Sequence[str]) -> dict[str, list[Any]]:
+    def cases_at(self, place: Place, names: Sequence[str]) -> dict[str, list[DocumentValue]]:
         """A cell and some of its strategies as a case of a scenario."""
-        values = {axis.key: [_as_toml(axis.texts[number])] for axis, number in zip(self.axes, place, strict=True)}
+        values: dict[str, list[DocumentValue]] = {
+            axis.key: [_as_toml(axis.texts[number])] for axis, number in zip(self.axes, place, strict=True)
+        }
         return {**values, STRATEGY: [dict(self.strategies[name]) for name in names]}
 
 
 def grid_of(
-    source: Path | Mapping[str, Any],
+    source: Path | Mapping[str, object],
     axes: tuple[Axis, Axis],
     settings: Sequence[str] = (),
     chosen: Sequence[str] = (),
@@ -74,7 +76,7 @@ def grid_of(
     return Grid(title, scenario.name, axes, strategies, document, origin, points, impossible, left_out)
 
 
-def _loaded(source: Path | Mapping[str, Any], settings: Sequence[str]) -> Scenario:
+def _loaded(source: Path | Mapping[str, object], settings: Sequence[str]) -> Scenario:
     if isinstance(source, Mapping):
         return scenario_of(source, settings)
     return load_scenario(scenario_path(source), settings)
@@ -101,7 +103,7 @@ def _refuse_other_sweeps(scenario: Scenario) -> None:
 _NOBODY = StrategySection(name="-")
 
 
-def _strategies(points: Sequence[Point], chosen: Sequence[str]) -> tuple[dict[str, Mapping[str, Any]], dict[str, str]]:
+def _strategies(points: Sequence[Point], chosen: Sequence[str]) -> tuple[dict[str, DocumentTable], dict[str, str]]:
     """The strategies of a map with their tables, and those that are left out with the reason. Raises InputFault."""
     swept = [(point.section.strategy.name, point.section.strategy.options) for point in points]
     if chosen:
@@ -114,7 +116,7 @@ def _strategies(points: Sequence[Point], chosen: Sequence[str]) -> tuple[dict[st
         swept = [pair for name in dict.fromkeys(chosen) for pair in _tables_of(name, swept, others)]
     left_out = {name: TRAINS_ELSE for name, _ in swept if name in PARTIAL}
     kept = [(name, options) for name, options in swept if name not in PARTIAL]
-    tables: dict[str, Mapping[str, Any]] = {
+    tables: dict[str, DocumentTable] = {
         _name(name, options, kept): {"name": name, "options": dict(options)} for name, options in kept
     }
     if len(tables) < 2:
@@ -127,12 +129,12 @@ def _strategies(points: Sequence[Point], chosen: Sequence[str]) -> tuple[dict[st
 
 
 def _tables_of(
-    name: str, swept: Sequence[tuple[str, dict[str, Any]]], others: Mapping[str, dict[str, Any]]
-) -> list[tuple[str, dict[str, Any]]]:
+    name: str, swept: Sequence[tuple[str, Document]], others: Mapping[str, Document]
+) -> list[tuple[str, Document]]:
     return [pair for pair in swept if pair[0] == name] or [(name, others[name])]
 
 
-def _name(name: str, options: Mapping[str, Any], among: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+def _name(name: str, options: DocumentTable, among: Sequence[tuple[str, DocumentTable]]) -> str:
     """A strategy's name, with the options that distinguish it from others of the same name."""
     same = [each for other, each in among if other == name]
     told = [key for key in options if any(each.get(key) != options[key] for each in same)]
@@ -140,7 +142,7 @@ def _name(name: str, options: Mapping[str, Any], among: Sequence[tuple[str, Mapp
 
 
 def _points(
-    document: Mapping[str, Any], axes: tuple[Axis, Axis], strategies: Mapping[str, Mapping[str, Any]], origin: str
+    document: DocumentTable, axes: tuple[Axis, Axis], strategies: Mapping[str, DocumentTable], origin: str
 ) -> tuple[dict[Place, dict[str, Point]], dict[Place, str]]:
     """Each cell's points, and why some cells cannot be. Raises InputFault if none can."""
     x, y = axes
@@ -151,7 +153,7 @@ def _points(
         )
     names = list(strategies)
     tables = [dict(strategies[name]) for name in names]
-    sweep = {axis.key: [_as_toml(text) for text in axis.texts] for axis in axes}
+    sweep: dict[str, DocumentValue] = {axis.key: [_as_toml(text) for text in axis.texts] for axis in axes}
     found: dict[Place, dict[str, Point]] = {}
     try:
         whole = resolve({**_bare(document, tables[0]), "sweep": {**sweep, STRATEGY: tables}}, origin, origin).points
@@ -167,7 +169,7 @@ def _points(
 
 
 def _cell_by_cell(
-    document: Mapping[str, Any], axes: tuple[Axis, Axis], names: Sequence[str], tables: list[Any], origin: str
+    document: DocumentTable, axes: tuple[Axis, Axis], names: Sequence[str], tables: Sequence[Document], origin: str
 ) -> tuple[dict[Place, dict[str, Point]], dict[Place, str]]:
     """Resolves the points of each cell on its own. Returns them, and the reasons why other cells are impossible, such
     as workers that do not fill their machines. Raises InputFault if no cell is possible."""
@@ -190,13 +192,14 @@ def _cell_by_cell(
     return possible, impossible
 
 
-def _bare(document: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
+def _bare(document: DocumentTable, table: DocumentTable) -> Document:
     return {"title": "map", **copy.deepcopy(dict(document)), STRATEGY: dict(table)}
 
 
-def _as_toml(text: str) -> Any:
+def _as_toml(text: str) -> DocumentValue:
     """A value as `--set` takes it: a number, or a text such as 10gbit."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        value: DocumentValue = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+    return value

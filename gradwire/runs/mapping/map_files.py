@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -16,6 +15,7 @@ from gradwire.analysis.winners.measured import MeasuredCell, judge_cell
 from gradwire.analysis.winners.page import map_page
 from gradwire.analysis.winners.winner_map import Axis, Place, WinnerMap
 from gradwire.analysis.winners.words import conclusion, number_text
+from gradwire.documents import Document
 from gradwire.files import replace_text
 
 PAGE, CHART, CSV, JSON = "map.html", "map", "map.csv", "map.json"
@@ -51,7 +51,7 @@ def cells_frame(winner_map: WinnerMap, measured: Sequence[MeasuredCell] = ()) ->
     return pd.DataFrame(rows)
 
 
-def map_json(winner_map: WinnerMap, measured: Sequence[MeasuredCell] = ()) -> dict[str, Any]:
+def map_json(winner_map: WinnerMap, measured: Sequence[MeasuredCell] = ()) -> Document:
     """The whole map for programs."""
     by_place = {cell.chosen.place: cell for cell in measured}
     return {
@@ -80,13 +80,13 @@ def map_json(winner_map: WinnerMap, measured: Sequence[MeasuredCell] = ()) -> di
     }
 
 
-def _axis(axis: Axis) -> dict[str, Any]:
+def _axis(axis: Axis) -> Document:
     return {"key": axis.key, "values": list(axis.texts), "numbers": list(axis.numbers), "log": axis.logarithmic}
 
 
-def _cell(winner_map: WinnerMap, place: Place, cell: MeasuredCell | None) -> dict[str, Any]:
+def _cell(winner_map: WinnerMap, place: Place, cell: MeasuredCell | None) -> Document:
     outcome = winner_map.outcomes.get(place)
-    row: dict[str, Any] = {
+    row: Document = {
         "place": list(place),
         "estimates_s": {name: time.iteration_s for name, time in winner_map.times.get(place, {}).items()},
         "interpolated": [name for name, time in winner_map.times.get(place, {}).items() if time.is_between],

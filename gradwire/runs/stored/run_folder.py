@@ -27,6 +27,7 @@ from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.parameters import Where, describe, fits
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
+from gradwire.documents import DocumentTable
 from gradwire.faults import InputFault, MachineFault
 from gradwire.files import replacing
 from gradwire.inside.point_protocol import TASK_FILE, write_json
@@ -96,7 +97,7 @@ def _names(folder: Path) -> list[str]:
     return sorted(path.parent.name for path in folder.glob(f"*/{SCENARIO_FILE}"))
 
 
-def write_run_folder(folder: Path, document: Mapping[str, Any], clock: Clock) -> None:
+def write_run_folder(folder: Path, document: DocumentTable, clock: Clock) -> None:
     """Makes a run folder, with the resolved scenario's content and the clock of its runs."""
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(folder / CLOCK_FILE) as partial:
@@ -104,7 +105,7 @@ def write_run_folder(folder: Path, document: Mapping[str, Any], clock: Clock) ->
     write_scenario(folder, document)
 
 
-def write_scenario(folder: Path, document: Mapping[str, Any]) -> None:
+def write_scenario(folder: Path, document: DocumentTable) -> None:
     """Writes the resolved scenario's content into a run folder."""
     with replacing(folder / SCENARIO_FILE) as partial:
         partial.write_text(tomli_w.dumps(document), encoding="utf-8")

@@ -4,11 +4,11 @@ else."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from gradwire.analysis.quantities import DIGITS, plain, quantity
 from gradwire.analysis.report.pages import BY_DEFAULT, BY_SCENARIO, Setting
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK
+from gradwire.documents import DocumentTable, DocumentValue
 from gradwire.faults import InputFault
 from gradwire.inside.point_protocol import TASK_FILE
 from gradwire.runs.stored.stored_run import StoredRun
@@ -74,13 +74,13 @@ def exact_settings(section: PointSection) -> dict[str, str]:
     return found | {key: _exactly(key, value) for key, value in _flat(section.model_dump(exclude={"defined"}))}
 
 
-def _exactly(key: str, value: Any) -> str:
+def _exactly(key: str, value: DocumentValue) -> str:
     text = _in_words(key, value)
     is_rounded = isinstance(value, float) and float(f"{value:.{DIGITS}g}") != value
     return f"{text} ({value!r})" if is_rounded else text
 
 
-def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(table: DocumentTable, prefix: str = "") -> Iterator[tuple[str, DocumentValue]]:
     """Keys and values of a nested table, with dotted keys."""
     for key, value in table.items():
         if isinstance(value, dict) and value:
@@ -89,7 +89,7 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield f"{prefix}{key}", value
 
 
-def _in_words(key: str, value: Any) -> str:
+def _in_words(key: str, value: DocumentValue) -> str:
     if value is None:
         return "unset"
     if isinstance(value, bool):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -196,7 +195,7 @@ def _refuse_rows(name: str, starts: npt.NDArray[np.int64], values: int, rows: in
 def _refuse_ranges(plan: Plan, fabric: Fabric) -> None:
     ops = plan.ops
     longest_ns = int(LONGEST_S * 1e9)
-    ranges: tuple[tuple[str, npt.NDArray[Any], int, int], ...] = (
+    ranges: tuple[tuple[str, npt.NDArray[np.generic], int, int], ...] = (
         ("a rank's role", plan.rank_role, 1, max(Role)),
         ("a rank's host", plan.rank_host, 0, fabric.endpoints - 1),
         ("a queue's discipline", plan.queue_discipline, 1, max(Discipline)),

@@ -112,7 +112,7 @@ class StoredRun(Generic[P_co]):
     #: The small parts that were read.
     _small: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """State for other processes, without the parts that were read: they read for themselves."""
         return {**vars(self), "_small": {}}
 

@@ -21,7 +21,7 @@ LONGEST_TEXT = 1 << 20
 SHOWN = 40
 
 
-def refuse_absurd(message: Any) -> None:
+def refuse_absurd(message: object) -> None:
     """Raises ValueError, with the place, for a number or a text in a message that no run has."""
     for place, value in _values(msgspec.to_builtins(message), ""):
         if isinstance(value, bool):
@@ -40,7 +40,7 @@ def refuse_outside(place: str, value: float, least: float, most: float = LARGEST
         raise ValueError(f"{place} = {value}: must be {least} to {most}")
 
 
-def refuse_values_outside(place: str, values: npt.NDArray[Any], least: int, most: int = LARGEST) -> None:
+def refuse_values_outside(place: str, values: npt.NDArray[np.generic], least: int, most: int = LARGEST) -> None:
     """Raises ValueError for a column with a value outside of `least` to `most`. The column may be empty."""
     if len(values) and not (least <= values.min() and values.max() <= most):
         raise ValueError(f"{place}: {values.min()} or {values.max()}, and it must be {least} to {most}")
@@ -68,7 +68,7 @@ def shown(text: str) -> str:
     return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
 
 
-def _values(value: Any, place: str) -> Iterable[tuple[str, Any]]:
+def _values(value: object, place: str) -> Iterable[tuple[str, object]]:
     """All numbers and texts in a message, with their places."""
     if isinstance(value, dict):
         for key, item in value.items():

@@ -18,6 +18,7 @@ from typing import Any
 import tomli_w
 from pydantic import BaseModel
 
+from gradwire.documents import Document, DocumentValue
 from gradwire.faults import InputFault
 from gradwire.scenario.schema import LayerSection, ModelSection
 from gradwire.scenario.sections.defined import (
@@ -183,7 +184,7 @@ UNITS = {DURATION.name: ("s", "ms", "us"), SIZE.name: ("B", "kB", "MB", "GB", "K
 """Units to write quantities in; a quantity that is not here is written exactly by its own `text`."""
 
 
-def model_content(model: ModelFile) -> dict[str, Any]:
+def model_content(model: ModelFile) -> Document:
     """Content of a model file, as reading its text as TOML gives it."""
     return {
         **_said(model, OF_MODELS),
@@ -215,14 +216,14 @@ def _pairs(table: BaseModel, keys: tuple[str, ...]) -> Iterator[str]:
         yield f"{key} = {_value(value)}"
 
 
-def _said(table: BaseModel, keys: tuple[str, ...]) -> dict[str, Any]:
+def _said(table: BaseModel, keys: tuple[str, ...]) -> Document:
     """The keys whose values are not their defaults, with these as TOML has them."""
     said = {key: value for key, value in table if key in keys and value != _default(type(table), key)}
     return {key: _plain(_with_unit(table, key, said[key])) for key in keys if key in said}
 
 
 @cache
-def _default(kind: type[BaseModel], key: str) -> Any:
+def _default(kind: type[BaseModel], key: str) -> object:
     return kind.model_fields[key].get_default(call_default_factory=True)
 
 
@@ -234,7 +235,7 @@ def _with_unit(table: BaseModel, key: str, value: Any) -> Any:
     return exact_text(value, kind.quantity, units) if units else kind.quantity.text(value)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> DocumentValue:
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -242,7 +243,7 @@ def _plain(value: Any) -> Any:
     return value.value if isinstance(value, StrEnum) else value
 
 
-def _value(value: Any) -> str:
+def _value(value: DocumentValue) -> str:
     """A value in one line, lists and tables too."""
     if isinstance(value, Mapping):
         return f"{{ {', '.join(f'{_key(key)} = {_value(each)}' for key, each in value.items())} }}"

@@ -4,12 +4,12 @@ its weights. Which keys give a shape is in the table of families (workloads/mode
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
+from gradwire.documents import Document, DocumentTable, DocumentValue
 from gradwire.faults import InputFault
 from gradwire.scenario.explanations import explain, shown, validated
 from gradwire.scenario.sections.defined import name_defect
@@ -51,16 +51,17 @@ def hugging_face_profile(path: Path) -> Profile:
     return transformer_profile(_name(path), shape, 1, source)
 
 
-def _language_part(path: Path, content: dict[str, Any]) -> tuple[str, dict[str, Any], str]:
+def _language_part(path: Path, content: DocumentTable) -> tuple[str, DocumentTable, str]:
     """The family, its keys, and a note where they are those of a part of the model: of models that see as well, the
     language part."""
-    family, text, note = content.get("model_type"), content, ""
+    family: DocumentValue = content.get("model_type")
+    text, note = content, ""
     if isinstance(family, str) and family in IN_OTHERS:
-        text, note = content.get("text_config", {}), " (the language part alone)"
-        if not isinstance(text, dict):
-            raise InputFault(f"{path}: text_config = {shown(text)}: must be a table of keys")
+        inner, note = content.get("text_config", {}), " (the language part alone)"
+        if not isinstance(inner, dict):
+            raise InputFault(f"{path}: text_config = {shown(inner)}: must be a table of keys")
         tied = {"tie_word_embeddings": content["tie_word_embeddings"]} if "tie_word_embeddings" in content else {}
-        text = tied | text
+        text = tied | inner
         family = text.get("model_type", IN_OTHERS[family])
     if not isinstance(family, str) or family not in FAMILIES:
         where = "text_config." if note else ""
@@ -69,7 +70,7 @@ def _language_part(path: Path, content: dict[str, Any]) -> tuple[str, dict[str, 
     return family, text, note
 
 
-def _shape(path: Path, family: Family, config: dict[str, Any]) -> Transformer:
+def _shape(path: Path, family: Family, config: DocumentTable) -> Transformer:
     kind = _kind(family, config)
     try:
         validated(kind, config)
@@ -89,7 +90,7 @@ def _shape(path: Path, family: Family, config: dict[str, Any]) -> Transformer:
         raise InputFault(f"{path}: {fault}") from fault
 
 
-def _kind(family: Family, config: Mapping[str, Any]) -> type[BaseModel]:
+def _kind(family: Family, config: DocumentTable) -> type[BaseModel]:
     """The keys of a family, by the names that they have in the file."""
     given: dict[str, Any] = {key.name_in(config): _field(field, key) for field, key in family.keys.items()}
     return create_model("Config", __config__=ConfigDict(extra="ignore", frozen=True, protected_namespaces=()), **given)
@@ -110,12 +111,12 @@ def _field(field: str, key: Key) -> tuple[Any, Any]:
     return annotation | None, key.default
 
 
-def _list_of(key: Key) -> Any:
+def _list_of(key: Key) -> object:
     each: Any = Literal[key.among] if key.among else Annotated[int, Field(ge=0, le=LARGEST)]
     return Annotated[list[each], Field(max_length=MOST_BLOCKS)]
 
 
-def _head(family: Family, config: Mapping[str, Any]) -> Head:
+def _head(family: Family, config: DocumentTable) -> Head:
     """What stands behind the last block, by the class of the model that was saved. Raises InputFault for one that is
     not known."""
     saved = config.get("architectures") or []
@@ -132,7 +133,7 @@ def _head(family: Family, config: Mapping[str, Any]) -> Head:
     return family.heads[end]
 
 
-def _content(path: Path) -> dict[str, Any]:
+def _content(path: Path) -> Document:
     text = file_text(path, "model", "JSON")
     try:
         content = parse_json(text)

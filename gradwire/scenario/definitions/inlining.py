@@ -15,13 +15,13 @@ import copy
 import csv
 import io
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
+from gradwire.documents import Document, DocumentTable, DocumentValue
 from gradwire.faults import InputFault
 from gradwire.files import without_links
 from gradwire.named_code import NamedBy, permit
@@ -30,7 +30,7 @@ from gradwire.scenario.definitions.controller_files import controller_in
 from gradwire.scenario.definitions.conversion import device_of, model_content, model_file, profile_of
 from gradwire.scenario.definitions.hugging_face import hugging_face_profile
 from gradwire.scenario.definitions.network_files import network_in
-from gradwire.scenario.explanations import explain, validated
+from gradwire.scenario.explanations import explain, validated, value_at
 from gradwire.scenario.file_references import (
     TABLES,
     TRACE,
@@ -38,7 +38,7 @@ from gradwire.scenario.file_references import (
     is_file,
     python_reference,
     strategy_reference,
-    swapped,
+    swapped_table,
 )
 from gradwire.scenario.sections.defined import DeviceDefinition, DeviceFile, ModelDefinition, ModelFile, name_defect
 from gradwire.scenario.sections.network import MOST_ROWS, NetworkDefinition, RoutesDefinition
@@ -57,15 +57,15 @@ NOUNS = {
     "routes": "table of routes",
     "controllers": "controller",
 }
-FilesRead = dict[tuple[str, Path], dict[str, Any]]
+FilesRead = dict[tuple[str, Path], Document]
 """The content of model and device files that were read already, by the table that they are for and their paths."""
 COLUMNS = ("switch", "destination", "next")
 HAS = 'a table of routes has rows like [[route]] switch = "s1" destination = "h*" next = ["s5", "s6"]'
 
 
 def inlined(
-    document: Mapping[str, Any], base: Path, code: NamedBy, read: FilesRead | None = None
-) -> tuple[dict[str, Any], list[str]]:
+    document: DocumentTable, base: Path, code: NamedBy, read: FilesRead | None = None
+) -> tuple[Document, list[str]]:
     """A scenario's content with names in place of files, and a line for each defect of the files.
 
     base: the folder that paths are relative to. code: who names the files of Python among them, which decides whether
@@ -74,7 +74,7 @@ def inlined(
     """
     reader = _Reader(document, base, code, {} if read is None else read)
     reader.permit_defined()
-    found = swapped(dict(document), reader.name_of)
+    found = swapped_table(document, reader.name_of)
     lines = [*reader.lines, *reader.ambiguous()]
     if any(reader.files.values()):
         found["defined"] = reader.defined
@@ -82,7 +82,7 @@ def inlined(
     return found, list(dict.fromkeys(lines))
 
 
-def _add_rate(document: dict[str, Any], networks: Container[str]) -> None:
+def _add_rate(document: Document, networks: Container[str]) -> None:
     """Sets `fabric.rate`, where it is missing, to that of the fastest host, if the fabric's file has the rates of all links.
     networks: the names of those that files define."""
     fabric = document.get("fabric")
@@ -91,7 +91,7 @@ def _add_rate(document: dict[str, Any], networks: Container[str]) -> None:
     name = fabric.get("file")
     if not isinstance(name, str) or name not in networks:
         return
-    found = validated(NetworkDefinition, document["defined"]["networks"][name]).fastest_of_hosts_bps
+    found = validated(NetworkDefinition, value_at(document, ["defined", "networks", name])).fastest_of_hosts_bps
     if found is not None:
         document["fabric"] = {**fabric, "rate": f"{max(found, LOWEST_RATE_BPS):.17g}bit"}
 
@@ -99,14 +99,14 @@ def _add_rate(document: dict[str, Any], networks: Container[str]) -> None:
 class _Reader:
     """Reads the files of one scenario."""
 
-    def __init__(self, document: Mapping[str, Any], base: Path, code: NamedBy, read: FilesRead) -> None:
+    def __init__(self, document: DocumentTable, base: Path, code: NamedBy, read: FilesRead) -> None:
         self.lines: list[str] = []
         #: The file that each name comes from, by table.
         self.files: dict[str, dict[str, Path]] = {table: {} for table in NOUNS}
         #: Names that the scenario says itself, by table.
         self.named: dict[str, set[str]] = {table: set() for table in NOUNS}
         written = document.get("defined", {})
-        self.defined: dict[str, Any] = copy.deepcopy(written) if isinstance(written, dict) else {}
+        self.defined: Document = copy.deepcopy(written) if isinstance(written, dict) else {}
         self._base, self._code = base, code
         self._content_of = read
 
@@ -159,6 +159,7 @@ class _Reader:
             self._content_of[known] = read_model(path) if table == "models" else read_definition(path, DeviceFile)
         content = copy.deepcopy(self._content_of[known])
         name = content.pop("name")
+        assert isinstance(name, str), "it was validated when it was read"
         if _is_another(table, name, content):
             raise InputFault(
                 f"{path}: name = '{name}': gradwire has another {NOUNS[table]} of this name; give yours another name"
@@ -182,8 +183,10 @@ class _Reader:
         permit(path, self._code)
         return without_links(path)
 
-    def _keep(self, table: str, name: str, path: Path, content: Any) -> str:
+    def _keep(self, table: str, name: str, path: Path, content: DocumentValue) -> str:
         there = self.defined.setdefault(table, {})
+        if not isinstance(there, dict):
+            raise InputFault(f"defined.{table}: is a value, not a table")
         if name in there and there[name] != content:
             other = self.files[table].get(name, f"defined.{table}.{name}")
             raise InputFault(f"{path}: is called '{name}', as is {other}: give each another name")
@@ -218,7 +221,7 @@ def _name_after(text: str, otherwise: str = "routes") -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-.") or otherwise
 
 
-def _valid_network(value: str, path: Path) -> dict[str, Any]:
+def _valid_network(value: str, path: Path) -> Document:
     content = network_in(value, path)
     try:
         validated(NetworkDefinition, content)
@@ -229,20 +232,20 @@ def _valid_network(value: str, path: Path) -> dict[str, Any]:
     return content
 
 
-def _link_named(content: Mapping[str, Any], match: re.Match[str]) -> str:
+def _link_named(content: DocumentTable, match: re.Match[str]) -> str:
     """A link by its ends, in place of its number."""
-    link = content["links"][int(match[1])]
-    return f"link '{link['a']}' to '{link['b']}'"
+    near, far = (value_at(content, ["links", int(match[1]), end]) for end in ("a", "b"))
+    return f"link '{near}' to '{far}'"
 
 
-def _is_another(table: str, name: str, content: Mapping[str, Any]) -> bool:
+def _is_another(table: str, name: str, content: DocumentTable) -> bool:
     """Returns whether gradwire itself has a model or device of that name with another content."""
     if table == "models":
         return name in BUILT_IN.models and BUILT_IN.model(name) != profile_of(name, validated(ModelDefinition, content))
     return name in BUILT_IN.devices and BUILT_IN.device(name) != device_of(validated(DeviceDefinition, content))
 
 
-def read_model(path: Path) -> dict[str, Any]:
+def read_model(path: Path) -> Document:
     """The content of a model file, or the equivalent content for a config.json of Hugging Face's. Raises
     InputFault."""
     if path.suffix != ".json":
@@ -254,7 +257,7 @@ def read_model(path: Path) -> dict[str, Any]:
         raise InputFault(f"{path}: its model {'; '.join(reasons)}") from error
 
 
-def read_definition(path: Path, kind: type[ModelFile | DeviceFile]) -> dict[str, Any]:
+def read_definition(path: Path, kind: type[ModelFile | DeviceFile]) -> Document:
     """The content of a model file or a device file, which is valid. Raises InputFault with a line for each mistake."""
     noun, example = (
         ("model", "batch, source and layers") if kind is ModelFile else ("device", "description and facts or peak")
@@ -268,7 +271,7 @@ def read_definition(path: Path, kind: type[ModelFile | DeviceFile]) -> dict[str,
     return content
 
 
-def routes_in(path: Path) -> dict[str, Any]:
+def routes_in(path: Path) -> Document:
     """Reads a table of routes from a file; its names may not exist. Raises InputFault with a line for each defect,
     which names row and key."""
     content = _of_csv(path) if path.suffix == ".csv" else read_document(path, "routes", HAS)
@@ -281,7 +284,7 @@ def routes_in(path: Path) -> dict[str, Any]:
     return content
 
 
-def _of_csv(path: Path) -> dict[str, Any]:
+def _of_csv(path: Path) -> Document:
     text = file_text(path, "routes", "CSV")
     try:
         rows = list(csv.reader(io.StringIO(text), strict=True))

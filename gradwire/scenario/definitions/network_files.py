@@ -8,8 +8,8 @@ line; what has no effect here, or is left out, is in the definition's notes, whi
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
+from gradwire.documents import list_of
 from gradwire.faults import InputFault
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, read_text
@@ -57,9 +57,10 @@ def network_in(text: str, path: Path) -> Content:
         return content_of_topo(path, topo_said(path, class_name or None, MOST_NODES))
     with reading_budget(path):
         content = _of_file(path, _read(path))
-    if not content["switches"]:
+    hosts, switches, links = (list_of(content[key]) for key in ("hosts", "switches", "links"))
+    if not switches:
         raise InputFault(f"{path}: has no switches; a network has one at least, to which the links of hosts go")
-    refuse_crowds(path, len(content["hosts"]), len(content["switches"]), len(content["links"]))
+    refuse_crowds(path, len(hosts), len(switches), len(links))
     return content
 
 
@@ -74,7 +75,7 @@ def _of_file(path: Path, written: str) -> Content:
     return infragraph(path, document) if path.suffix in YAML_ENDINGS else node_link(path, document)
 
 
-def _document(path: Path, text: str) -> Any:
+def _document(path: Path, text: str) -> object:
     """The content of JSON or YAML. Raises InputFault for YAML with anchors, with which a small file has a large content,
     and for files that cannot be read."""
     try:

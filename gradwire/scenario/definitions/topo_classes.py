@@ -40,7 +40,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     forbid_processes()
     try:
-        answer: dict[str, Any] = {"said": _said(path, topo_in(path, name), most_nodes)}
+        answer: dict[str, object] = {"said": _said(path, topo_in(path, name), most_nodes)}
     except InputFault as fault:
         answer = {"fault": str(fault)}
     with os.fdopen(descriptor, "wb") as stream:
@@ -90,7 +90,7 @@ def _running(what: str) -> Iterator[None]:
         raise
 
 
-def _said(path: Path, topo: Any, most_nodes: int) -> dict[str, Any]:
+def _said(path: Path, topo: Any, most_nodes: int) -> dict[str, object]:
     """What an instance says, asked by its own methods; the nodes alone if there are more than `most_nodes`."""
     with _running(f"{path}: is not a Topo of Mininet: "):
         hosts, switches = list(map(str, topo.hosts())), list(map(str, topo.switches()))
@@ -107,7 +107,7 @@ def _said(path: Path, topo: Any, most_nodes: int) -> dict[str, Any]:
     return {"hosts": hosts, "switches": switches, "parameters": parameters, "links": links}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """The value of an option in JSON; classes and the like are replaced by their kind."""
     if value is None or value == {} or isinstance(value, bool):
         return value

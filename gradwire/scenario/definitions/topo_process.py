@@ -44,9 +44,9 @@ class Answer(msgspec.Struct, forbid_unknown_fields=True):
     fault: str | None = None
 
 
-def topo_said(path: Path, name: str | None, most_nodes: int) -> dict[str, Any]:
-    """Network of the class of that name in a file, or of its only Topo: `hosts`, `switches`, `parameters` by node, and
-    `links`; or only the number of `nodes`, if it is larger than `most_nodes`.
+def topo_said(path: Path, name: str | None, most_nodes: int) -> TopologyReply:
+    """Network of the class of that name in a file, or of its only Topo; or only the number of its nodes, if it is larger than
+    `most_nodes`.
 
     Output of its code is discarded. Raises InputFault if the file cannot be run, or if its code raises, does not end or
     returns too much.
@@ -96,18 +96,14 @@ def _heard(descriptor: int, path: Path) -> bytes:
             raise InputFault(f"{path}: says more than the {MESSAGE_BYTES:,} bytes that a network may have")
 
 
-def _answer(path: Path, text: bytes, status: int) -> dict[str, Any]:
+def _answer(path: Path, text: bytes, status: int) -> TopologyReply:
     try:
         answer = decoded(text, Answer)
     except ValueError as error:
         raise InputFault(f"{path}: {_ending(status)} before it had said what the network is") from error
     if answer.said is None:
         raise InputFault(answer.fault or f"{path}: {_ending(status)} and said nothing of its network")
-    said = answer.said
-    if said.nodes is not None:
-        return {"nodes": said.nodes}
-    links = [list(link) for link in said.links]
-    return {"hosts": said.hosts, "switches": said.switches, "parameters": said.parameters, "links": links}
+    return answer.said
 
 
 def _ending(status: int) -> str:

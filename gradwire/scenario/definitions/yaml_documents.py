@@ -17,7 +17,7 @@ LONGEST_SCALAR = 4_000
 """Characters of a text or a number in YAML, where a number may be in base 60, and takes a time that grows with the square of its length."""
 
 
-def yaml_document(path: Path, text: str) -> Any:
+def yaml_document(path: Path, text: str) -> object:
     """The content of a file. Raises InputFault for what cannot be read, what makes much of little, and what is too much."""
     if len(text) > LONGEST_YAML:
         raise InputFault(f"{path}: has {len(text):,} characters; YAML must have at most {LONGEST_YAML:,}; write JSON")
@@ -35,12 +35,12 @@ def yaml_document(path: Path, text: str) -> Any:
         raise InputFault(f"{path}: cannot be read as YAML: {' '.join(str(error).split())[:300]}") from error
 
 
-def _built(path: Path, yaml: Any, text: str) -> Any:
+def _built(path: Path, yaml: Any, text: str) -> object:
     """The content of YAML, made of its events one by one, each of which is looked at before. PyYAML's own loading would take a pass of
     twice the time behind that."""
     scalars = _Scalars(yaml)
     #: Of each list and table that is open, what is in it so far, keys and values in turn; the first is around the document.
-    open_items: list[list[Any]] = [[]]
+    open_items: list[list[object]] = [[]]
     for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         _refuse_event(path, event)
         if isinstance(event, yaml.ScalarEvent):
@@ -63,9 +63,9 @@ class _Scalars:
 
     def __init__(self, yaml: Any) -> None:
         self._node, self._loader = yaml.ScalarNode, yaml.SafeLoader("")
-        self._known: dict[str, Any] = {}
+        self._known: dict[str, object] = {}
 
-    def value(self, event: Any) -> Any:
+    def value(self, event: Any) -> object:
         """What a scalar says: a text if it is quoted, and else what it looks like. Raises whatever a constructor does."""
         if not event.implicit[0]:
             return event.value
@@ -78,7 +78,7 @@ class _Scalars:
         return self._known[event.value]
 
 
-def _table(items: Sequence[Any]) -> dict[Any, Any]:
+def _table(items: Sequence[object]) -> dict[object, object]:
     """Keys and values in turn, as a table.
 
     Raises ValueError for a key that is there twice, of which PyYAML takes the last, and for one that is a list or a table.

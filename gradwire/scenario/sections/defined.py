@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -32,7 +32,7 @@ MOST_AXES = 32
 64)."""
 
 
-def _shape(value: Any) -> Any:
+def _shape(value: object) -> object:
     """A number of parameters is the shape of a vector."""
     if isinstance(value, int) and not isinstance(value, bool):
         return (value,)

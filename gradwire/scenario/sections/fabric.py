@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -58,7 +58,7 @@ POLICIES_OF_KEYS: Mapping[str, tuple[str, ...]] = {
 """Keys that are for some values of `routing` alone, with these values."""
 
 
-def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
     for key, value in table.items():
         name = prefix + str(key).replace("/", ".")
         if isinstance(value, Mapping):
@@ -67,14 +67,14 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield name, value
 
 
-def _parameters(value: Any) -> Any:
+def _parameters(value: object) -> object:
     """Keys with dots, also where TOML has read them as tables in tables; numbers, and lists of numbers, as text."""
     if not isinstance(value, Mapping):
         return value
     return {key: _text(each) for key, each in _flat(value)}
 
 
-def _text(value: Any) -> Any:
+def _text(value: object) -> object:
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, int):
@@ -122,7 +122,7 @@ class HostSection(Section):
         return HostSetting(pattern, tuple(self.sysctl.items()))
 
 
-def _dimensions(value: Any) -> Any:
+def _dimensions(value: object) -> object:
     """A text such as "4x4" has one number per dimension."""
     if isinstance(value, str):
         return tuple(int(word) if word.isdecimal() else word for word in value.split("x")) if value else ()
@@ -377,7 +377,7 @@ class FabricSection(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _a_file_is_custom(cls, value: Any) -> Any:
+    def _a_file_is_custom(cls, value: object) -> object:
         if isinstance(value, dict) and value.get("file") is not None and "topology" not in value:
             return {**value, "topology": Topology.CUSTOM.value}
         return value

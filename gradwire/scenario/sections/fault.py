@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from gradwire.documents import Document, DocumentTable
 from gradwire.workloads.fields import Because, DurationS, RateBps, Section
 
 FaultKind = Literal[
@@ -106,7 +107,7 @@ class FaultSection(Section):
         return self
 
 
-def named_faults(document: Mapping[str, Any]) -> dict[str, Any]:
+def named_faults(document: DocumentTable) -> Document:
     """A scenario's content with a list of faults (`[[fault]]`) as a table, whose names are their numbers from 1 on.
 
     In a table they can be swept and set by their names, like `fault.1.at`. Anything else stays as it is.

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -196,7 +196,7 @@ class NetworkDefinition(Section):
         return max((link.rate or 0.0 for link in self.links if {link.a, link.b} & hosts), default=None)
 
 
-def _next_hops(value: Any) -> Any:
+def _next_hops(value: object) -> object:
     return tuple(value.split()) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
 
 

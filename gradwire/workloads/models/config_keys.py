@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from gradwire.documents import DocumentTable, DocumentValue
+
 
 class Required(Enum):
     """The default of a key that has none."""
@@ -24,7 +26,7 @@ class Key:
 
     name: str
     #: The value of files without the key; None for one that follows from others.
-    default: Any = REQUIRED
+    default: DocumentValue | Required = REQUIRED
     #: All values that are understood, with the value that the field of the shape has then.
     means: Mapping[Any, Any] | None = None
     #: Further names of the key, in files of other years.
@@ -32,11 +34,11 @@ class Key:
     #: The values that a list may have.
     among: tuple[str, ...] = ()
 
-    def name_in(self, config: Mapping[str, Any]) -> str:
+    def name_in(self, config: DocumentTable) -> str:
         """The name that the key has in a file; the usual one if it has none of them."""
         return next((name for name in (self.name, *self.also) if name in config), self.name)
 
-    def field_value(self, config: Mapping[str, Any]) -> Any:
+    def field_value(self, config: DocumentTable) -> Any:
         """The value that a file gives the field of the shape."""
         value = config.get(self.name_in(config), self.default)
         value = self.default if value is None and self.default is not REQUIRED else value
@@ -92,11 +94,11 @@ losses of routers, generation, and modules that predict further tokens, which ar
 out."""
 IGNORED_PATTERNS = re.compile(r"^_|token_ids?$|dropout|drop$|drop_rate$|layerdrop$|flash_attn|attn_impl|fused_|_fp32$")
 """Patterns of names of more such keys: dropout, numbers of tokens, private keys, and which code computes attention."""
-OFF: tuple[Any, ...] = (None, False, 0, "", [], {})
+OFF: tuple[DocumentValue, ...] = (None, False, 0, "", [], {})
 """Values of a key that say that the model does not have what it names."""
 
 
-def not_understood(config: Mapping[str, Any], keys: Mapping[str, Key], ignored: frozenset[str]) -> list[str]:
+def not_understood(config: DocumentTable, keys: Mapping[str, Key], ignored: frozenset[str]) -> list[str]:
     """The keys of a file that may change its parameters or operations in a way that is not known here."""
     read = {name for key in keys.values() for name in (key.name, *key.also)}
     known = read | IGNORED | ignored

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gradwire.documents import DocumentTable
 from gradwire.faults import InputFault
 from gradwire.workloads.models.config_keys import Key
 from gradwire.workloads.models.transformer_shapes import (
@@ -46,7 +47,7 @@ class Family:
     settle: Settle | None = None
 
 
-def shape_of(family: Family, config: Mapping[str, Any], head: Head) -> Transformer:
+def shape_of(family: Family, config: DocumentTable, head: Head) -> Transformer:
     """The shape that a file's keys give. They must be of the right kinds; InputFault is raised where they contradict
     one another."""
     found = {field: key.field_value(config) for field, key in family.keys.items() if not field.startswith("only")}

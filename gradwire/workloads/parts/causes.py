@@ -7,7 +7,6 @@ Causes are followed through two consecutive iterations of the estimate, all ops 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -81,7 +80,7 @@ def _predecessors(plan: Plan) -> tuple[Int64, Int64]:
     return start, sources[np.argsort(targets, kind="stable")]
 
 
-def _fronts(plan: Plan) -> list[npt.NDArray[Any]]:
+def _fronts(plan: Plan) -> list[npt.NDArray[np.intp]]:
     """Ops of two iterations by depth, each behind all that it waits for."""
     graph = WaitGraph(plan)
     waits = graph.waits_for.copy()

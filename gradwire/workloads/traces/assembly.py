@@ -10,9 +10,9 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
@@ -321,5 +321,5 @@ class Assembly:
             )
 
 
-def _array(values: Any) -> Int64:
+def _array(values: npt.ArrayLike) -> Int64:
     return np.array(values, np.int64)

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.array_files import NOT_SUCH_AN_ARCHIVE, ArrayColumn, read_arrays
+from gradwire.documents import Document
 from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.reading_budget import reading_budget
@@ -158,7 +159,7 @@ class Workload:
         columns = {f"tasks.{f.name}": getattr(self.tasks, f.name) for f in fields(Tasks)}
         return {**columns, "dep_start": self.dep_start, "dep_task": self.dep_task, "splits": self.splits}
 
-    def _header(self) -> dict[str, Any]:
+    def _header(self) -> Document:
         return {
             "format": FORMAT,
             "version": VERSION,

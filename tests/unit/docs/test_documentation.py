@@ -19,6 +19,7 @@ import pytest
 from distributed.security import Security
 
 from gradwire.analysis.fluid.compiled import FOLDER as MACHINE_CODE
+from gradwire.documents import list_of
 from gradwire.named_code import COMMAND_LINE
 from gradwire.runs.compiling.part_of_job import compiled_part
 from gradwire.scenario.definitions.inlining import inlined, read_definition, routes_in
@@ -195,7 +196,7 @@ def test_toml_is_a_scenario_that_compiles_or_a_package_or_a_definition(home: Pat
 @blocks("csv")
 def test_csv_is_a_table_of_routes(home: Path, snippet: Snippet) -> None:
     rows = snippet.text.splitlines()[1:]
-    assert len(routes_in(home / snippet.file.removeprefix("~/"))["route"]) == len(rows)
+    assert len(list_of(routes_in(home / snippet.file.removeprefix("~/"))["route"])) == len(rows)
 
 
 def commands(snippet: Snippet) -> Iterator[list[str]]:

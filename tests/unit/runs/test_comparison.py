@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gradwire.documents import Document
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.planning import plan_comparison
 from gradwire.runs.comparing.questions import AskedNetwork, Question
@@ -137,7 +138,7 @@ def test_a_comparison_and_a_run_plan_the_same_point_where_their_settings_are_the
     """So that one question has one answer: the key has everything that decides a result, and a run repeats to the nanosecond."""
     question = settled("model.device=v100")
     _, compared = plan_comparison(question, contenders(["p3", "vanilla", "ring"]), 1, tmp_path)
-    document = {
+    document: Document = {
         "title": "a question",
         "cluster": {"workers": 4},
         "fabric": {"rate": "10gbit"},

@@ -12,6 +12,7 @@ import pytest
 from gradwire.analysis.bounds import bounds
 from gradwire.analysis.fluid.estimate import Buffered
 from gradwire.cli.estimates import estimates_table
+from gradwire.documents import Document
 from gradwire.faults import InputFault
 from gradwire.runs import estimation
 from gradwire.runs.compiling import many_points as shared_plans
@@ -50,7 +51,7 @@ name = "ring"
 
 
 def scenario(**sweep: list[Any]) -> Scenario:
-    document = {
+    document: Document = {
         "title": "small",
         "cluster": {"workers": 2},
         "fabric": {"rate": "10gbit"},
@@ -77,7 +78,7 @@ def test_every_point_is_estimated_in_its_place_by_any_number_of_processes() -> N
 
 def test_what_queues_hold_is_in_an_estimate_unless_a_rule_is_given() -> None:
     """An ideal network, which holds nothing, would have netops-ps 1.25 times as slow, and last."""
-    document = {
+    document: Document = {
         "title": "one question",
         "cluster": {"workers": 4},
         "fabric": {"rate": "10gbit"},

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gradwire.documents import Document
 from gradwire.runs.estimation import estimate_points
 from gradwire.runs.free_and_assumed import free_and_assumed
 from gradwire.scenario.loading import Point, resolve
@@ -13,11 +14,11 @@ from gradwire.workloads.engines.call_costs import CallCosts
 from gradwire.workloads.engines.collectives.schedule import Collective
 from tests.shared.parts import tells
 
-RAILS = {"rate": "25gbit", "topology": "leaf-spine", "leaves": 8, "spines": 2, "rails": True}
+RAILS: Document = {"rate": "25gbit", "topology": "leaf-spine", "leaves": 8, "spines": 2, "rails": True}
 
 
 def point(device: str = "a100", workers: int = 16, options: Any = None, costs: Any = None, name: str = "fsdp") -> Point:
-    document = {
+    document: Document = {
         "title": "defaults",
         "cluster": {"workers": workers, "workers_per_host": 8, "nics_per_host": 8},
         "fabric": RAILS,

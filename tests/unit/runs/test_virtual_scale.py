@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from gradwire.documents import Document
 from gradwire.network.fabric import Fabric
 from gradwire.runs.planned import scale_warning, virtual_clock
 from gradwire.scenario.loading import Point, resolve
 from gradwire.workloads.stand_in import scaled_fabric, virtual_scale
 from tests.shared.parts import tells
 
-DOCUMENT = {
+DOCUMENT: Document = {
     "title": "all hosts send at once",
     "model": {"name": "alexnet", "device": "k40"},
     "strategy": {"name": "ring"},
@@ -19,7 +20,7 @@ DOCUMENT = {
 
 
 def points(*workers: int) -> tuple[Point, ...]:
-    document = {**DOCUMENT, "cluster": {"workers": workers[0]}, "sweep": {"cluster.workers": list(workers)}}
+    document: Document = {**DOCUMENT, "cluster": {"workers": workers[0]}, "sweep": {"cluster.workers": list(workers)}}
     return resolve(document, "test", "test").points
 
 

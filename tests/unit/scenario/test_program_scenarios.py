@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.datatypes.records import PlannedFault
+from gradwire.documents import table_at
 from gradwire.faults import InputFault
 from gradwire.scenario.loading import load_scenario, scenario_of
 from gradwire.scenario.program_scenarios import programs_of
@@ -126,7 +127,7 @@ def test_programs_run_on_a_network_from_a_file_and_on_all_its_hosts(tmp_path: Pa
     assert (fabric.host_names(), fabric.rate_bps) == (["h1", "h2", "h3"], 25e9)
     assert fabric.graph is not None
     assert fabric.graph.trunks[0].delay_s == 0.001
-    assert scenario.document["fabric"]["file"] == "lab"
+    assert table_at(scenario.document, "fabric")["file"] == "lab"
 
 
 def test_a_network_that_is_not_there_is_one_message(tmp_path: Path) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from gradwire.datatypes.plan import Plan, Role
+from gradwire.documents import Document, DocumentValue
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Topology
 from gradwire.runs.compiling.ideal_times import fluid_times
@@ -19,7 +19,7 @@ from gradwire.workloads.job import Cluster
 from gradwire.workloads.plan_summary import summary_lines
 from tests.shared.parts import tells
 
-FABRIC = {"rate": "10gbit", "topology": "leaf-spine", "leaves": 2, "spines": 2}
+FABRIC: Document = {"rate": "10gbit", "topology": "leaf-spine", "leaves": 2, "spines": 2}
 
 
 def compiled(
@@ -27,10 +27,10 @@ def compiled(
     *,
     strategy: str = "ring",
     rails: bool = False,
-    options: Mapping[str, object] | None = None,
-    **cluster: object,
+    options: Document | None = None,
+    **cluster: DocumentValue,
 ) -> Compiled:
-    document = {
+    document: Document = {
         "title": "NICs",
         "cluster": {"workers": 8, "workers_per_host": 4, "nics_per_host": nics, **cluster},
         "fabric": {**FABRIC, "rails": rails},

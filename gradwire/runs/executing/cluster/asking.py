@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from distributed import Client, Future, KilledWorker
 
@@ -18,6 +18,10 @@ LOOK_S = 5.0
 """Seconds between two looks whether the workers that may do something are still there."""
 PATIENCE_S = 15.0
 """After which a message says that no worker is there."""
+
+
+Argument = TypeVar("Argument")
+Answer = TypeVar("Answer")
 
 
 class Gone(Exception):
@@ -47,7 +51,7 @@ class Asking:
                 self._warn("the cluster has no worker yet: points wait until one joins")
         return workers
 
-    def directly(self, function: Callable[..., Any], *arguments: Any, workers: Sequence[str]) -> dict[str, Any]:
+    def directly(self, function: Callable[..., object], *arguments: object, workers: Sequence[str]) -> dict[str, Any]:
         """Calls a function in the event loop of each worker. Returns the answers by worker, or the exceptions that were
         raised instead.
 
@@ -64,7 +68,9 @@ class Asking:
             return self.directly(function, *arguments, workers=remaining)
         return answers
 
-    def each(self, function: Callable[..., Any], argument: Any, workers: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    def each(
+        self, function: Callable[[Argument], Answer], argument: Argument, workers: Sequence[str]
+    ) -> Iterator[tuple[str, Answer]]:
         """Calls a function in a thread of each worker, side by side. Yields workers and answers, without workers that
         are gone."""
         futures = {worker: self._submitted(function, argument, [worker], others=False) for worker in workers}
@@ -81,12 +87,12 @@ class Asking:
 
     def one(
         self,
-        function: Callable[..., Any],
-        argument: Any,
+        function: Callable[[Argument], Answer],
+        argument: Argument,
         allowed: Sequence[str] | None,
         first: str | None,
         stop: threading.Event,
-    ) -> Any:
+    ) -> Answer:
         """The answer of one worker, of those allowed or of any; of `first`, if it is free.
 
         Raises Gone if all allowed ones left, what the function raises, and MachineFault where the scheduler is gone,
@@ -96,7 +102,8 @@ class Asking:
         only = allowed if first is None else None if allowed is None else [first]
         future = self._submitted(function, argument, [first] if first else allowed, others=only is None)
         try:
-            return self._answer(future, only, stop)
+            answer: Answer = self._answer(future, only, stop)
+            return answer
         except KilledWorker as killed:
             raise MachineFault(
                 f"{killed.allowed_failures + 1} workers died while they ran this point, the last one "
@@ -106,7 +113,7 @@ class Asking:
             future.cancel()
 
     def _submitted(
-        self, function: Callable[..., Any], argument: Any, workers: Sequence[str] | None, *, others: bool
+        self, function: Callable[[Argument], object], argument: Argument, workers: Sequence[str] | None, *, others: bool
     ) -> Future:
         """The question under way. others: whether workers other than these may answer it."""
         return self._client.submit(

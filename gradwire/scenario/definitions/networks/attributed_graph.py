@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from gradwire.documents import DocumentTable
 from gradwire.faults import InputFault
 from gradwire.scenario.definitions.networks.link_attributes import read_link
 from gradwire.scenario.definitions.networks.network_form import Content, noted, refuse_many, shown
@@ -41,11 +41,11 @@ class AttributedGraph:
     """A graph as a file has it."""
 
     #: Attributes by node.
-    nodes: Mapping[str, Mapping[str, Any]]
+    nodes: Mapping[str, DocumentTable]
     #: Two nodes, and the attributes of their link.
-    edges: Sequence[tuple[str, str, Mapping[str, Any]]]
+    edges: Sequence[tuple[str, str, DocumentTable]]
     #: Attributes of the whole.
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: DocumentTable = field(default_factory=dict)
 
 
 def content_of_graph(path: Path, graph: AttributedGraph) -> Content:
@@ -74,9 +74,10 @@ class _GraphReading:
             raise InputFault("\n".join(f"{self._path}: {line}" for line in self._lines))
         if self._unused:
             self._note(NoteKind.UNUSED, self._unused, nodes=self._unused_nodes, links=self._unused_links)
-        content: Content = {"hosts": [], "switches": [], "links": links}
+        nodes: dict[str, list[str]] = {"hosts": [], "switches": []}
         for node, kind in kinds.items():
-            content[kind].append(node)
+            nodes[kind].append(node)
+        content: Content = {**nodes, "links": links}
         return {**content, "notes": self._notes} if self._notes else content
 
     def _note(self, kind: NoteKind, names: Mapping[str, None], *, nodes: int = 0, links: int = 0) -> None:
@@ -94,9 +95,10 @@ class _GraphReading:
                     f"node '{node}': {wrong} = {shown(types[wrong])}: must be a text, such as host or switch"
                 )
                 continue
-            known = next((kind for value in types.values() if (kind := KINDS.get(value.strip().lower()))), None)
+            texts = [value for value in types.values() if isinstance(value, str)]
+            known = next((kind for text in texts if (kind := KINDS.get(text.strip().lower()))), None)
             if known is None and types:
-                taken |= dict.fromkeys(str(value) for value in types.values())
+                taken |= dict.fromkeys(texts)
                 of_other_types += 1
             kinds[node] = known or ("hosts" if not types and HOST_NAME.fullmatch(node) else "switches")
             outside += str(attributes.get("Internal")) == "0"
@@ -146,15 +148,17 @@ class _GraphReading:
             self._note(NoteKind.ALONE, dict.fromkeys(alone), nodes=len(alone))
 
 
-def _coordinates(attributes: Mapping[str, Any]) -> tuple[float, float] | None:
+def _coordinates(attributes: DocumentTable) -> tuple[float, float] | None:
     """Latitude and longitude in degrees; None if either is missing or impossible."""
     by_name = {name.lower(): value for name, value in attributes.items()}
     found = []
     for names, most in ((LATITUDES, 90.0), (LONGITUDES, 180.0)):
         value = next((by_name[name] for name in names if by_name.get(name) is not None), None)
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            return None
         try:
-            degrees = math.nan if value is None or isinstance(value, bool) else float(value)
-        except (TypeError, ValueError, OverflowError):
+            degrees = float(value)
+        except (ValueError, OverflowError):
             return None
         if not abs(degrees) <= most:
             return None

@@ -5,10 +5,9 @@ Impairments are no part of such a file: `containerlab tools netem` sets them in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from gradwire.documents import DocumentTable, DocumentValue
 from gradwire.scenario.definitions.networks.lab_links import LabError, LabTopology, items, refused, table
 from gradwire.scenario.definitions.networks.network_form import Content, shown
 
@@ -50,21 +49,21 @@ OF_LINKS = frozenset(
 )
 
 
-def is_containerlab(document: Any) -> bool:
+def is_containerlab(document: object) -> bool:
     """Returns whether a document is a topology file of containerlab."""
     inner = document.get("topology") if isinstance(document, dict) else None
     return isinstance(inner, dict) and "nodes" in inner
 
 
-def containerlab(path: Path, document: Any) -> Content:
+def containerlab(path: Path, document: object) -> Content:
     """The content of a NetworkDefinition. Raises InputFault for the first key that is wrong."""
     try:
-        return _lab(document["topology"]).content(path)
+        return _lab(table(table(document, "the file")["topology"], "topology")).content(path)
     except LabError as error:
         raise refused(path, error) from error
 
 
-def _lab(topology: Mapping[str, Any]) -> LabTopology:
+def _lab(topology: DocumentTable) -> LabTopology:
     nodes = table(topology["nodes"], "topology.nodes")
     defaults, kinds, groups = (table(topology.get(key), f"topology.{key}") for key in ("defaults", "kinds", "groups"))
     lab = LabTopology({})
@@ -87,7 +86,7 @@ def _is_router(image: str) -> bool:
     return any(word in image.lower() for word in ROUTER_IMAGES)
 
 
-def _add(lab: LabTopology, number: int, link: Mapping[str, Any]) -> None:
+def _add(lab: LabTopology, number: int, link: DocumentTable) -> None:
     where = f"topology.links.{number - 1}"
     lab.skip([key for key in link if key not in OF_LINKS], of_link=True)
     if "endpoints" not in link:
@@ -106,7 +105,7 @@ def _add(lab: LabTopology, number: int, link: Mapping[str, Any]) -> None:
         lab.stubs += inside
 
 
-def _node(end: Any, where: str) -> str:
+def _node(end: DocumentValue, where: str) -> str:
     """The node of an endpoint: "leaf1:e1-1", or a table with the key node."""
     if isinstance(end, dict) and isinstance(end.get("node"), str):
         return str(end["node"])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 from xml.parsers import expat
 
 from gradwire.faults import InputFault
@@ -62,7 +61,7 @@ class _Scan:
             raise InputFault(f"{self._path}: has {self._graphs} graphs; must have one")
         self._refuse_what_networkx_leaves_out()
 
-    def _doctype(self, *_: Any) -> None:
+    def _doctype(self, *_: object) -> None:
         raise InputFault(
             f"{self._path}: has a DOCTYPE, with which XML declares entities and names other files; remove it"
         )

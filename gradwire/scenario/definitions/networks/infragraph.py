@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+from gradwire.documents import Document, DocumentTable, DocumentValue
 from gradwire.faults import InputFault
 from gradwire.scenario.definitions.networks.network_form import Content
 from gradwire.scenario.definitions.yaml_documents import MOST_DEEP
@@ -46,18 +46,18 @@ LARGEST_NUMBER = 1e15
 STEP = re.compile(r"([\w-]+)(?:\[([-\d:]*)\])?")
 
 
-def is_infragraph(document: Any) -> bool:
+def is_infragraph(document: object) -> bool:
     """Returns whether a document is an Infrastructure, and not a graph of another form."""
     inner = _infrastructure(document)
     return isinstance(inner, dict) and "instances" in inner and "nodes" not in inner
 
 
-def _infrastructure(document: Any) -> Any:
+def _infrastructure(document: object) -> object:
     """The Infrastructure in an answer of the service (`get_graph`), or the document itself."""
     return document["infrastructure"] if isinstance(document, dict) and "infrastructure" in document else document
 
 
-def infragraph(path: Path, document: Any) -> Content:
+def infragraph(path: Path, document: object) -> Content:
     """The content of a NetworkDefinition. Raises InputFault, with the key, for keys that are wrong or cannot be
     emulated."""
     try:
@@ -116,13 +116,13 @@ def _paths(steps: Sequence[tuple[str, range]], before: str = "") -> Iterator[str
 class _InfrastructureReading:
     """Goes through an Infrastructure once."""
 
-    def __init__(self, document: Any) -> None:
+    def __init__(self, document: object) -> None:
         self._document = _table(document, "", "the file")
         #: Kinds of the devices that were looked at.
         self._kinds: dict[str, frozenset[str]] = {}
 
     def content(self) -> Content:
-        edges: list[tuple[_End, _End, dict[str, Any]]] = []
+        edges: list[tuple[_End, _End, Document]] = []
         for number, edge in enumerate(self._list("edges")):
             edges += self._edge(number, edge)
             if len(edges) > MOST_LINKS:
@@ -142,8 +142,9 @@ class _InfrastructureReading:
 
         hosts = {name(end): end for a, b, _ in edges for end in (a, b) if self._is_host(end.instance)}
         in_order = sorted(hosts, key=lambda each: self._order(hosts[each]))
-        links = [{"a": name(a), "b": name(b), **values} for a, b, values in edges]
-        return {"hosts": in_order, "switches": sorted(switches, key=_natural), "links": links}
+        links: list[Content] = [{"a": name(a), "b": name(b), **values} for a, b, values in edges]
+        in_order_too: list[str] = sorted(switches, key=_natural)
+        return {"hosts": in_order, "switches": in_order_too, "links": links}
 
     def _order(self, end: _End) -> tuple[int, int, tuple[tuple[int, str], ...]]:
         """Hosts as the instances come, and each one's interfaces by their numbers."""
@@ -153,14 +154,14 @@ class _InfrastructureReading:
     def _place_of_instance(self) -> dict[str, int]:
         return {name: place for place, name in enumerate(self._instances)}
 
-    def _list(self, key: str, of: Mapping[str, Any] | None = None, where: str = "") -> list[Any]:
+    def _list(self, key: str, of: DocumentTable | None = None, where: str = "") -> list[DocumentValue]:
         found = (self._document if of is None else of).get(key) or []
         if not isinstance(found, list) or len(found) > MOST_LISTED:
             raise _Defect(f"{where}{key}: must be a list of at most {MOST_LISTED:,}")
         return found
 
-    def _named(self, key: str) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = {}
+    def _named(self, key: str) -> dict[str, Document]:
+        found: dict[str, Document] = {}
         for number, each in enumerate(self._list(key)):
             where = f"{key}.{number}"
             table = _table(each, key, where)
@@ -171,21 +172,21 @@ class _InfrastructureReading:
         return found
 
     @cached_property
-    def _instances(self) -> dict[str, dict[str, Any]]:
+    def _instances(self) -> dict[str, Document]:
         return self._named("instances")
 
     @cached_property
-    def _devices(self) -> dict[str, dict[str, Any]]:
+    def _devices(self) -> dict[str, Document]:
         return self._named("devices")
 
     @cached_property
-    def _links(self) -> dict[str, dict[str, Any]]:
+    def _links(self) -> dict[str, Document]:
         return {name: _physical(name, link) for name, link in self._named("links").items()}
 
     @cached_property
-    def _components(self) -> dict[str, dict[str, dict[str, Any]]]:
+    def _components(self) -> dict[str, dict[str, Document]]:
         """The components of each device, by name."""
-        found: dict[str, dict[str, dict[str, Any]]] = {}
+        found: dict[str, dict[str, Document]] = {}
         for name, device in self._devices.items():
             parts = self._list("components", device, f"devices.{name}.")
             tables = [_table(part, "components", f"devices.{name}.components.{i}") for i, part in enumerate(parts)]
@@ -223,7 +224,7 @@ class _InfrastructureReading:
             self._kinds[device] = frozenset(kinds)
         return self._kinds[device]
 
-    def _edge(self, number: int, edge: Any) -> Iterator[tuple[_End, _End, dict[str, Any]]]:
+    def _edge(self, number: int, edge: DocumentValue) -> Iterator[tuple[_End, _End, Document]]:
         where = f"edges.{number}"
         table = _table(edge, "edges", where)
         link = _text(table, "link", where)
@@ -243,7 +244,7 @@ class _InfrastructureReading:
         physical = self._links[link]
         return ((a, b, physical) for a, b in pairs)
 
-    def _ends(self, end: Any, where: str) -> _Ends:
+    def _ends(self, end: DocumentValue, where: str) -> _Ends:
         """The components that an end names."""
         table = _table(end, "ep1", where)
         instance, slice_text = _step(_text(table, "instance", where), f"{where}.instance")
@@ -269,7 +270,7 @@ class _InfrastructureReading:
         return found
 
 
-def _table(value: Any, kind: str, where: str) -> dict[str, Any]:
+def _table(value: object, kind: str, where: str) -> Document:
     if not isinstance(value, dict):
         raise _Defect(f"{where}: must be a table")
     for key in value:
@@ -278,14 +279,14 @@ def _table(value: Any, kind: str, where: str) -> dict[str, Any]:
     return value
 
 
-def _text(table: Mapping[str, Any], key: str, where: str) -> str:
+def _text(table: DocumentTable, key: str, where: str) -> str:
     value = table.get(key)
     if not isinstance(value, str) or not value:
         raise _Defect(f"{where}.{key}: must be a text")
     return value
 
 
-def _count(table: Mapping[str, Any], where: str) -> int:
+def _count(table: DocumentTable, where: str) -> int:
     value = table.get("count")
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST_COUNT:
         raise _Defect(f"{where}.count: must be a number from 1 to {LARGEST_COUNT:,}")
@@ -320,14 +321,14 @@ def _numbers(slice_text: str, count: int, where: str) -> range:
         raise _Defect(f"{where}: [{slice_text[:40]}] is not a slice of Python's") from error
 
 
-def _physical(name: str, link: Mapping[str, Any]) -> dict[str, Any]:
+def _physical(name: str, link: DocumentTable) -> Document:
     """The rate and the delay of a link, where it has them."""
     physical = link.get("physical")
     if physical is None:
         return {}
     where = f"links.{name}.physical"
     table = _table(physical, "physical", where)
-    values: dict[str, Any] = {}
+    values: Document = {}
     for key, units, ours in (("bandwidth", RATES, "rate"), ("latency", DURATIONS, "delay")):
         given = table.get(key)
         if given is None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from gradwire.documents import Document, DocumentTable, DocumentValue
 from gradwire.faults import InputFault
 from gradwire.scenario.definitions.networks.network_form import Content, noted, refuse_many, shown
 from gradwire.scenario.sections.network import NoteKind
@@ -34,7 +34,7 @@ class LabTopology:
     unused_nodes: int = 0
     unused_links: int = 0
 
-    def join(self, number: int, ends: Sequence[str], values: Mapping[str, Any]) -> None:
+    def join(self, number: int, ends: Sequence[str], values: DocumentTable) -> None:
         """Adds a link. number: its place in the file, from which a link of more than two nodes has its name. Each end of
         such a link has half its delay."""
         if len(ends) == 1:
@@ -80,7 +80,7 @@ class LabTopology:
         return {**content, "links": self.links, **({"notes": notes} if notes else {})}
 
 
-def table(value: Any, where: str) -> dict[str, Any]:
+def table(value: object, where: str) -> Document:
     """A table, with its keys as texts; an empty one for None. Raises LabError for anything else."""
     if value is None:
         return {}
@@ -89,7 +89,7 @@ def table(value: Any, where: str) -> dict[str, Any]:
     return {str(key): each for key, each in value.items()}
 
 
-def items(value: Any, where: str) -> list[Any]:
+def items(value: object, where: str) -> list[DocumentValue]:
     """A list; an empty one for None. Raises LabError for anything else."""
     if value is None:
         return []

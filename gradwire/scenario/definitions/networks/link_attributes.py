@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
+from gradwire.documents import DocumentTable, DocumentValue
 from gradwire.scenario.definitions.networks.network_form import Content, shown
 from gradwire.workloads.units import DURATION, RATE
 
@@ -80,12 +80,12 @@ def field_of(name: str) -> Field | None:
     return None
 
 
-def read_link(attributes: Mapping[str, Any], of_graph: Mapping[str, Any], ignored: frozenset[str]) -> LinkReading:
+def read_link(attributes: DocumentTable, of_graph: DocumentTable, ignored: frozenset[str]) -> LinkReading:
     """Reads the attributes of a link. of_graph: attributes of the whole graph, among which may be units, such as
     capacity_unit. ignored: attributes that only describe, in small letters."""
     reading = LinkReading()
     units = _units(of_graph) | _units(attributes)
-    found: dict[str, list[tuple[Field, str, Any]]] = {}
+    found: dict[str, list[tuple[Field, str, DocumentValue]]] = {}
     for name, value in attributes.items():
         what = field_of(name)
         if what is not None:
@@ -115,7 +115,7 @@ class _NoUnitError(Exception):
     """A number that may be in any unit."""
 
 
-def _units(attributes: Mapping[str, Any]) -> dict[str, str]:
+def _units(attributes: DocumentTable) -> dict[str, str]:
     """Units that attributes say, by the base names of those that they are of."""
     return {
         stem: str(value).strip() for name, value in attributes.items() if value is not None and (stem := _unit_of(name))
@@ -132,9 +132,9 @@ def _unit_of(name: str) -> str:
     return match[1] if match and field_of(match[1]) else ""
 
 
-def _written(what: Field, name: str, value: Any, unit: str | None) -> Any:
+def _written(what: Field, name: str, value: DocumentValue, unit: str | None) -> str | float:
     """The value of a key as a NetworkLink takes it. Raises _NoUnitError, TypeError, ValueError and OverflowError."""
-    if isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise TypeError
     if what.key == "loss":
         return float(value)
@@ -153,7 +153,7 @@ def _written(what: Field, name: str, value: Any, unit: str | None) -> Any:
     return f"{number * what.unit:.17g}{'bit' if what.key == 'rate' else 's'}"
 
 
-def _number(value: Any) -> float | None:
+def _number(value: str | float) -> float | None:
     """A number, also one that is written as a text; None for other texts."""
     try:
         return float(value)
@@ -161,7 +161,7 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _differs(key: str, one: Any, other: Any) -> bool:
+def _differs(key: str, one: DocumentValue, other: DocumentValue) -> bool:
     """Returns whether two values of a key are more apart than by rounding."""
     first, second = _amount(key, one), _amount(key, other)
     if isinstance(first, float) and isinstance(second, float):
@@ -169,7 +169,7 @@ def _differs(key: str, one: Any, other: Any) -> bool:
     return bool(first != second)
 
 
-def _amount(key: str, value: Any) -> Any:
+def _amount(key: str, value: DocumentValue) -> DocumentValue:
     kind = {"rate": RATE, "delay": DURATION, "jitter": DURATION}.get(key)
     try:
         return kind.parse(value) if kind and isinstance(value, str) else value

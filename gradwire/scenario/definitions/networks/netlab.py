@@ -6,11 +6,11 @@ makes a bridge of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
+from gradwire.documents import Document, DocumentTable, DocumentValue
 from gradwire.scenario.definitions.networks.lab_links import LabError, LabTopology, items, refused, table
 from gradwire.scenario.definitions.networks.network_form import Content, shown
 
@@ -29,7 +29,7 @@ WITH_DOTS = ("defaults", "lag", "tc")
 MOST_DEEP = 8
 
 
-def is_netlab(document: Any) -> bool:
+def is_netlab(document: object) -> bool:
     """Returns whether a document is a topology file of netlab: it has a key of netlab's, or links and nodes without ids."""
     if not isinstance(document, dict) or "instances" in document:
         return False
@@ -40,7 +40,7 @@ def is_netlab(document: Any) -> bool:
     return "links" in document and (is_list or isinstance(nodes, dict))
 
 
-def netlab(path: Path, document: Any) -> Content:
+def netlab(path: Path, document: object) -> Content:
     """The content of a NetworkDefinition. Raises InputFault for the first key that is wrong."""
     try:
         return _lab(document).content(path)
@@ -48,7 +48,7 @@ def netlab(path: Path, document: Any) -> Content:
         raise refused(path, error) from error
 
 
-def _lab(document: Mapping[str, Any]) -> LabTopology:
+def _lab(document: object) -> LabTopology:
     written = _nested(document, "the file")
     default = str(table(written.get("defaults"), "defaults").get("device", ""))
     groups = _groups(written.get("groups"))
@@ -67,11 +67,11 @@ def _lab(document: Mapping[str, Any]) -> LabTopology:
     return lab
 
 
-def _nodes(nodes: Any, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _nodes(nodes: DocumentValue, groups: Sequence[DocumentTable]) -> Document:
     """Returns the table of each node. A list has names, tables with a name, or tables of one name each; groups may create
     nodes."""
     listed = nodes.split(",") if isinstance(nodes, str) else nodes
-    found: dict[str, Any] = {} if isinstance(listed, list) else table(nodes, "nodes")
+    found: Document = {} if isinstance(listed, list) else table(nodes, "nodes")
     for node in listed if isinstance(listed, list) else ():
         if isinstance(node, dict):
             found |= {str(node["name"]): node} if "name" in node else table(node, "nodes")
@@ -81,7 +81,7 @@ def _nodes(nodes: Any, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {**found, **{name: None for name in created if name not in found}}
 
 
-def _groups(groups: Any) -> list[dict[str, Any]]:
+def _groups(groups: DocumentValue) -> list[Document]:
     """The groups, each a table with its members."""
     by_name = table(groups, "groups")
     creates = by_name.get("_auto_create")
@@ -92,15 +92,15 @@ def _groups(groups: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _members(group: Mapping[str, Any]) -> list[str]:
+def _members(group: DocumentTable) -> list[str]:
     """Names of nodes, or patterns of them."""
     members = group.get("members")
     return [members] if isinstance(members, str) else [str(each) for each in items(members, "groups.members")]
 
 
-def _nested(value: Any, where: str) -> dict[str, Any]:
+def _nested(value: object, where: str) -> Document:
     """A table, with those of WITH_DOTS whose keys are written with dots."""
-    found: dict[str, Any] = {}
+    found: Document = {}
     for key, each in table(value, where).items():
         name, dot, inner = key.partition(".")
         if dot and name in WITH_DOTS:
@@ -110,7 +110,7 @@ def _nested(value: Any, where: str) -> dict[str, Any]:
     return found
 
 
-def _links(links: Any, depth: int = 0) -> Iterator[Any]:
+def _links(links: DocumentValue, depth: int = 0) -> Iterator[DocumentValue]:
     """The links one by one, also those in tables of lists, in groups of links, and those that are one by link aggregation."""
     if depth > MOST_DEEP:
         raise LabError(f"links: are in tables more than {MOST_DEEP} deep")
@@ -129,7 +129,7 @@ def _links(links: Any, depth: int = 0) -> Iterator[Any]:
             yield link
 
 
-def _add(lab: LabTopology, number: int, link: Any) -> None:
+def _add(lab: LabTopology, number: int, link: DocumentValue) -> None:
     where = f"links.{number - 1}"
     if isinstance(link, str):
         link = [link] if link in lab.kinds else link.split("-")
@@ -154,7 +154,7 @@ def _add(lab: LabTopology, number: int, link: Any) -> None:
     lab.join(number, _known(lab, ends, where), values)
 
 
-def _of_interfaces(link: Mapping[str, Any], lab: LabTopology) -> list[str]:
+def _of_interfaces(link: DocumentTable, lab: LabTopology) -> list[str]:
     """Keys of a link's interfaces that are not used."""
     listed = link.get("interfaces")
     interfaces = listed if isinstance(listed, list) else [value for key, value in link.items() if key in lab.kinds]
@@ -165,7 +165,7 @@ def _of_interfaces(link: Mapping[str, Any], lab: LabTopology) -> list[str]:
     ]
 
 
-def _node(end: Any, where: str) -> str:
+def _node(end: DocumentValue, where: str) -> str:
     if isinstance(end, dict) and isinstance(end.get("node"), str):
         return str(end["node"])
     if isinstance(end, str):
@@ -179,7 +179,7 @@ def _known(lab: LabTopology, ends: list[str], where: str) -> list[str]:
     return ends
 
 
-def _values(link: Mapping[str, Any], where: str) -> tuple[Content, list[str]]:
+def _values(link: DocumentTable, where: str) -> tuple[Content, list[str]]:
     """The values of a link, and keys of its impairments that are not used. netem shapes what leaves either interface, so a
     delay is that of each direction."""
     shaping = table(link.get("tc"), f"{where}.tc")
@@ -196,7 +196,7 @@ def _values(link: Mapping[str, Any], where: str) -> tuple[Content, list[str]]:
     return values, [f"tc.{key}" for key in shaping if key not in ("rate", "delay", "jitter", "loss")]
 
 
-def _number(value: Any, where: str) -> float:
+def _number(value: DocumentValue, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise LabError(f"{where} = {shown(value)}: must be a number")
     try:

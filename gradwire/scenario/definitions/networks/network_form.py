@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from gradwire.documents import Document
 from gradwire.faults import InputFault
 from gradwire.scenario.sections.network import (
     LONGEST_NOTE_NAME,
@@ -18,7 +18,7 @@ from gradwire.scenario.sections.network import (
 )
 from gradwire.workloads.fields import MOST_WORKERS
 
-Content = dict[str, Any]
+Content = Document
 """What a file says, as a NetworkDefinition has it."""
 LONGEST_VALUE = 80
 
@@ -39,9 +39,9 @@ class DocumentForm:
 
     name: str
     #: Whether a document is of this form.
-    recognises: Callable[[Any], bool]
+    recognises: Callable[[object], bool]
     #: The content of a file, from its path and its document. Raises InputFault.
-    content: Callable[[Path, Any], Content]
+    content: Callable[[Path, object], Content]
 
 
 def refuse_crowds(path: Path, hosts: int, switches: int, links: int) -> None:
@@ -67,7 +67,7 @@ def refuse_many(path: Path, nodes: int, links: int) -> None:
         raise InputFault(f"{path}: has {links:,} links; must be at most {MOST_LINKS:,}")
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value of a file in a message."""
     try:
         words = repr(value)

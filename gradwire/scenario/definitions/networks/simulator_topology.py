@@ -53,7 +53,8 @@ class _TopologyReading:
         inside = set(self._switch_ids[: self._nvlink_switches])
         outside = self._switch_ids[self._nvlink_switches :]
         names = {node: f"s{node}" for node in outside} | dict(self._hosts())
-        links, left_out = [], 0
+        links: list[Content] = []
+        left_out = 0
         for number, (source, destination, rate, delay, error_rate) in self._link_lines():
             ends = [_whole(number, word, self._nodes - 1) for word in (source, destination)]
             if inside & set(ends):

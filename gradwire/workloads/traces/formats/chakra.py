@@ -21,16 +21,17 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from google.protobuf.message import DecodeError
 
 from gradwire.faults import InputFault
 from gradwire.strict_json import parse_json
 from gradwire.workloads.traces.formats import chakra_messages as chakra
+from gradwire.workloads.traces.formats.chakra_messages import ChakraMetadata, ChakraNode
 from gradwire.workloads.traces.formats.json_items import opened, progress
 from gradwire.workloads.traces.formats.pytorch_calls import configured_groups
 from gradwire.workloads.traces.record import (
@@ -155,7 +156,7 @@ def read(path: Path, reading: Reading, watch: Watch) -> RankRecord:
     return record
 
 
-def _nodes(path: Path, parts: Iterator[tuple[int, bytes]]) -> Iterator[Any]:
+def _nodes(path: Path, parts: Iterator[tuple[int, bytes]]) -> Iterator[ChakraNode]:
     for at, data in parts:
         try:
             yield chakra.Node.FromString(data)
@@ -163,7 +164,7 @@ def _nodes(path: Path, parts: Iterator[tuple[int, bytes]]) -> Iterator[Any]:
             raise InputFault(f"{path}: byte {at}: is not a node of Chakra: {error}") from error
 
 
-def fill(record: RankRecord, reading: Reading, metadata: Any, nodes: Iterable[Any]) -> None:
+def fill(record: RankRecord, reading: Reading, metadata: ChakraMetadata, nodes: Iterable[ChakraNode]) -> None:
     """Makes a record of a trace's metadata and nodes. Raises InputFault for what cannot be."""
     reader = _ChakraReader(record, reading, _dialect(metadata))
     for node in nodes:
@@ -171,7 +172,7 @@ def fill(record: RankRecord, reading: Reading, metadata: Any, nodes: Iterable[An
     reader.finish()
 
 
-def _dialect(metadata: Any) -> _Dialect:
+def _dialect(metadata: ChakraMetadata) -> _Dialect:
     said = {attribute.name: chakra.value_of(attribute) for attribute in metadata.attr}
     schema = str(said.get("schema") or "")
     return _Dialect(
@@ -207,7 +208,7 @@ class _ChakraReader:
                 f"sizes are counts of elements (schema symbolic_tensor_network), of {self._width} bytes each",
             )
 
-    def take(self, node: Any) -> None:
+    def take(self, node: ChakraNode) -> None:
         """Adds a node. Raises InputFault for one that cannot be."""
         record, item = self._record, f"node {node.id}"
         if node.id in self._tasks:
@@ -234,7 +235,7 @@ class _ChakraReader:
             self._dependencies[0].append(node.id)
             self._dependencies[1].append(dependency)
 
-    def _duration_ns(self, node: Any, said: dict[str, Any], item: str, duration_ns: int) -> int:
+    def _duration_ns(self, node: ChakraNode, said: Mapping[str, object], item: str, duration_ns: int) -> int:
         """A computation's time: recorded, or that of its operations on a device."""
         findings, file = self._record.findings, self._record.file
         if node.type == chakra.METADATA and "process_group" in node.name:
@@ -258,7 +259,7 @@ class _ChakraReader:
             findings.note(file, item, "loads and stores of memory without a duration take no time")
         return duration_ns
 
-    def _take_groups(self, node: Any) -> None:
+    def _take_groups(self, node: ChakraNode) -> None:
         """Process groups as the converter keeps them: PyTorch's JSON in a list that is written as Python does."""
         for text in re.findall(r"\[\{.*\}\]", node.inputs.values):
             try:
@@ -267,7 +268,7 @@ class _ChakraReader:
                 continue
             self._record.learn_groups(configured_groups(config, None, self._record.room))
 
-    def _call(self, node: Any, said: dict[str, Any], item: str, duration_ns: int) -> Call | None:
+    def _call(self, node: ChakraNode, said: Mapping[str, object], item: str, duration_ns: int) -> Call | None:
         """The communication of a node; None if it is refused."""
         record = self._record
         kind = self._kind(node, said, item)
@@ -296,7 +297,7 @@ class _ChakraReader:
             return None
         return Call(kind, item, *sized, name, UNKNOWN if peer is None else peer, tag, duration_ns or UNKNOWN, priority)
 
-    def _priority(self, said: dict[str, Any], item: str) -> int | None:
+    def _priority(self, said: Mapping[str, object], item: str) -> int | None:
         """The priority of a communication, UNKNOWN without one; None if it is refused."""
         if "comm_priority" not in said:
             return UNKNOWN
@@ -308,7 +309,7 @@ class _ChakraReader:
             return None
         return number
 
-    def _kind(self, node: Any, said: dict[str, Any], item: str) -> Kind | None:
+    def _kind(self, node: ChakraNode, said: Mapping[str, object], item: str) -> Kind | None:
         if node.type != chakra.COLL:
             return Kind.SEND if node.type == chakra.SEND else Kind.RECV
         if "comm_type" not in said:
@@ -331,7 +332,7 @@ class _ChakraReader:
             return None
         return kind
 
-    def _size(self, kind: Kind, node: Any, said: dict[str, Any], item: str) -> tuple[int, int] | None:
+    def _size(self, kind: Kind, node: ChakraNode, said: Mapping[str, object], item: str) -> tuple[int, int] | None:
         """Bytes, and bytes of an element; 1 where that is not known."""
         if kind is Kind.BARRIER:
             return 0, 1
@@ -404,15 +405,16 @@ class _ChakraReader:
             )
 
 
-def _integer(value: Any) -> int | None:
+def _integer(value: object) -> int | None:
     return int(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _stream(node: Any, said: dict[str, Any], *, of_gradwire: bool) -> int:
+def _stream(node: ChakraNode, said: Mapping[str, object], *, of_gradwire: bool) -> int:
     if node.type == chakra.METADATA:
         return POINT_STREAM
-    if of_gradwire and said.get("stream") in OWN_STREAMS:
-        return int(said["stream"])
+    stream = _integer(said.get("stream"))
+    if of_gradwire and stream is not None and stream in OWN_STREAMS:
+        return stream
     if node.type in (chakra.MEM_LOAD, chakra.MEM_STORE):
         return MEMORY_STREAM
     return HOST_STREAM if said.get("is_cpu_op") else COMPUTE_STREAM

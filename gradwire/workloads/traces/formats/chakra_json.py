@@ -12,15 +12,19 @@ Either is read as the nodes that it stands for (workloads/traces/formats/chakra.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 from google.protobuf import json_format
+from google.protobuf.message import Message as ProtobufMessage
 
+from gradwire.documents import DocumentValue
 from gradwire.faults import InputFault
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.formats.chakra import fill
+from gradwire.workloads.traces.formats.chakra_messages import ChakraNode
 from gradwire.workloads.traces.formats.json_items import JsonItems, beginning
 from gradwire.workloads.traces.formats.json_objects import json_objects
 from gradwire.workloads.traces.record import Findings, RankRecord, Reading, Watch
@@ -30,6 +34,7 @@ GRAPH = "workload_graph"
 METADATA = re.compile(rb'\s*\{\s*("(version|attr)"\s*:|\}\s*\{)')
 """The beginning of a file of chakra_jsonizer: metadata, which may be empty."""
 BEGINNING_BYTES = 1 << 20
+Message = TypeVar("Message", bound=ProtobufMessage)
 
 
 class GraphNode(msgspec.Struct):
@@ -81,7 +86,7 @@ def read(path: Path, reading: Reading, watch: Watch) -> RankRecord:
     return record
 
 
-def _parse(path: Path, number: int, said: Any, message: Any) -> Any:
+def _parse(path: Path, number: int, said: DocumentValue, message: Callable[[], Message]) -> Message:
     """A message of protobuf's JSON."""
     if not isinstance(said, dict):
         raise InputFault(f"{path}: object {number}: must be an object, such as a node")
@@ -96,14 +101,14 @@ def _parse(path: Path, number: int, said: Any, message: Any) -> Any:
         raise InputFault(f"{path}: object {number}: is none of Chakra's: {error}") from error
 
 
-def _node(path: Path, number: int, said: Any) -> Any:
-    kind = said.get("type", 0) if isinstance(said, dict) else 0
-    if isinstance(kind, str):
+def _node(path: Path, number: int, said: DocumentValue) -> ChakraNode:
+    if isinstance(said, dict) and isinstance(kind := said.get("type"), str):
         said = {**said, "type": chakra.TYPES.get(kind, 0)}
-    return _parse(path, number, said, chakra.Node)
+    node: ChakraNode = _parse(path, number, said, chakra.Node)
+    return node
 
 
-def _of_graph(path: Path, said: GraphNode) -> Any:
+def _of_graph(path: Path, said: GraphNode) -> ChakraNode:
     """The node that one of a `workload_graph` stands for."""
     attributes = [chakra.Attribute(name="is_cpu_op", bool_val=bool(said.is_cpu_op))]
     try:
@@ -112,9 +117,10 @@ def _of_graph(path: Path, said: GraphNode) -> Any:
                 attributes.append(chakra.Attribute(name=name, int64_val=value))
         if said.pg_name is not None:
             attributes.append(chakra.Attribute(name="pg_name", string_val=str(said.pg_name)))
-        return chakra.Node(
+        node: ChakraNode = chakra.Node(
             id=said.Id, name=str(said.Name), type=said.NodeType, data_deps=said.data_deps,
             duration_micros=round(said.runtime), attr=attributes,
         )  # fmt: skip
+        return node
     except (ValueError, OverflowError) as error:
         raise InputFault(f"{path}: {GRAPH}: node {said.Id}: {error}") from error

@@ -7,7 +7,8 @@ with, or a newer one.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
@@ -88,6 +89,43 @@ def _pool() -> descriptor_pool.DescriptorPool:
 _POOL = _pool()
 
 
+class ChakraAttribute(Protocol):
+    """An attribute, as it is read."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    def WhichOneof(self, oneof_group: str, /) -> str | None:  # noqa: N802 (protobuf's name)
+        """Returns the field that has its value."""
+
+
+class ChakraMetadata(Protocol):
+    """A trace's metadata, as they are read."""
+
+    version: str
+    attr: Iterable[ChakraAttribute]
+
+
+class ChakraInputs(Protocol):
+    """What a node is called with."""
+
+    values: str
+
+
+class ChakraNode(Protocol):
+    """A node, as it is read."""
+
+    id: int
+    name: str
+    type: int
+    ctrl_deps: Iterable[int]
+    data_deps: Iterable[int]
+    duration_micros: int
+    inputs: ChakraInputs
+    attr: Iterable[ChakraAttribute]
+
+
 def _message(name: str) -> Any:
     return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
 
@@ -95,7 +133,7 @@ def _message(name: str) -> Any:
 Attribute, GlobalMetadata, Node = _message("Attribute"), _message("GlobalMetadata"), _message("Node")
 
 
-def value_of(attribute: Any) -> Any:
+def value_of(attribute: ChakraAttribute) -> object:
     """The value of an attribute; None for one without, or with one of a kind that is left out here."""
     which = attribute.WhichOneof(_ONE_OF)
     return None if which is None else getattr(attribute, which)

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from gradwire.documents import Document, DocumentValue
 from gradwire.faults import InputFault
 from gradwire.strict_json import parse_json
 from gradwire.workloads.traces.formats.json_items import JsonItems
@@ -135,9 +136,10 @@ class _ExecutionTraceReader:
                 elif isinstance(group, dict) and "pg_name" not in group and group.get("ranks") == []:
                     self._record.world = len(groups.get(str(group.get("pg_id")), ())) or None
 
-    def _decode(self, node: TraceNode, raw: msgspec.Raw) -> Any:
+    def _decode(self, node: TraceNode, raw: msgspec.Raw) -> DocumentValue:
         try:
-            return msgspec.json.decode(raw)
+            decoded: DocumentValue = msgspec.json.decode(raw)
+            return decoded
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise InputFault(f"{self._record.path}: node {node.id} ({node.name}): {error}") from error
 
@@ -189,7 +191,7 @@ class _ExecutionTraceReader:
         attributes = self._attributes(node)
         said = {ATTRIBUTES[name]: value for name, value in attributes.items() if name in ATTRIBUTES}
         last = _last_inputs(values)
-        if last is not None:
+        if last is not None and isinstance(values, list):
             said = {**self._of_inputs(values, last), **said}
             self._learn_rank(last)
         try:
@@ -197,7 +199,7 @@ class _ExecutionTraceReader:
         except msgspec.ValidationError as error:
             raise InputFault(f"{self._record.path}: {item} ({node.name}): {error}") from error
 
-    def _attributes(self, node: TraceNode) -> dict[str, Any]:
+    def _attributes(self, node: TraceNode) -> Document:
         try:
             return {
                 attribute.name: attribute.value for attribute in msgspec.json.decode(node.attrs, type=list[Attribute])
@@ -205,13 +207,13 @@ class _ExecutionTraceReader:
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise InputFault(f"{self._record.path}: node {node.id} ({node.name}): its attrs: {error}") from error
 
-    def _of_inputs(self, values: list[Any], last: list[Any]) -> dict[str, Any]:
+    def _of_inputs(self, values: list[DocumentValue], last: list[DocumentValue]) -> Document:
         """Returns the arguments that the inputs contain. Tensors are [id, storage, offset, elements, bytes of an
         element, device]."""
         _, group, rank, name, in_split, out_split, *ranks = last
         start, stride, size = ranks or (None, None, None)
         tensors = [tensor for value in values[: -len(last)] for tensor in _tensors(value)]
-        said: dict[str, Any] = {
+        said: Document = {
             "Collective name": name,
             "In split size": str(in_split),
             "Out split size": str(out_split),
@@ -227,7 +229,7 @@ class _ExecutionTraceReader:
             said |= {"In msg nelems": sum(count for count, _ in tensors), "dtype": f"int{8 * width}"}
         return said
 
-    def _learn_rank(self, last: list[Any]) -> None:
+    def _learn_rank(self, last: list[DocumentValue]) -> None:
         """The rank that recorded the file: an all-reduce's, in a group of all ranks."""
         _, group, rank, name, _, _, *ranks = last
         if not ranks:
@@ -245,7 +247,7 @@ class _ExecutionTraceReader:
             self._record.rank = rank
 
 
-def _last_inputs(values: Any) -> list[Any] | None:
+def _last_inputs(values: DocumentValue) -> list[DocumentValue] | None:
     """The inputs behind a call's tensors, of which the collective's name tells how many they are; None if there are
     too few."""
     if not isinstance(values, list):
@@ -256,17 +258,18 @@ def _last_inputs(values: Any) -> list[Any] | None:
     return values[-LAST_INPUTS:] if len(values) >= LAST_INPUTS else None
 
 
-def _group_name(group: Any) -> str | None:
+def _group_name(group: DocumentValue) -> str | None:
     """The name of a process group: a number, a text, or the first of a name and a description."""
     if isinstance(group, list) and group:
         return str(group[0])
     return str(group) if isinstance(group, int | str) else None
 
 
-def _tensors(value: Any) -> list[tuple[int, int]]:
+def _tensors(value: DocumentValue) -> list[tuple[int, int]]:
     """Elements, and bytes of each, of the tensors in an input, which may be lists of tensors."""
     if not isinstance(value, list):
         return []
-    if len(value) == 6 and all(isinstance(part, int) for part in value[:5]):
-        return [(value[3], value[4])] if value[4] > 0 else []
+    numbers = [part for part in value[:5] if isinstance(part, int)]
+    if len(value) == 6 and len(numbers) == 5:
+        return [(numbers[3], numbers[4])] if numbers[4] > 0 else []
     return [tensor for part in value for tensor in _tensors(part)]

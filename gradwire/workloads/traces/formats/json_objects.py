@@ -7,8 +7,8 @@ import json
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
+from gradwire.documents import DocumentValue
 from gradwire.faults import InputFault
 from gradwire.strict_json import STREAMED
 from gradwire.workloads.traces.formats.json_items import opened, progress
@@ -19,7 +19,7 @@ MOST_OBJECT_CHARACTERS = 8 << 20
 """A node of Chakra with 100,000 dependencies takes one megabyte."""
 
 
-def json_objects(path: Path, watch: Watch, cut_off: Callable[[int], None] | None = None) -> Iterator[Any]:
+def json_objects(path: Path, watch: Watch, cut_off: Callable[[int], None] | None = None) -> Iterator[DocumentValue]:
     """Yields the values of a file, plain or gzipped. Raises InputFault where it is damaged.
 
     cut_off: hears the number of the last value if the file ends in the middle of it, which is otherwise a fault.

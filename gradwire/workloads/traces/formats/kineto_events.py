@@ -10,7 +10,7 @@ import re
 from array import array
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -18,9 +18,10 @@ import numpy as np
 from gradwire.faults import InputFault
 from gradwire.workloads.traces.formats.json_items import JsonItems
 from gradwire.workloads.traces.formats.kineto_kernels import NCCL, library_of
-from gradwire.workloads.traces.formats.kineto_launches import Launches, launched
+from gradwire.workloads.traces.formats.kineto_launches import Launches, Mask, launched
 from gradwire.workloads.traces.formats.pytorch_calls import CallArguments
 from gradwire.workloads.traces.record import Watch
+from gradwire.workloads.traces.workload import Int64
 
 GPU_WORK = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 LAUNCHES = frozenset({"cuda_runtime", "cuda_driver", "hip_runtime"})
@@ -33,6 +34,7 @@ LATEST_US = 9e15
 """The latest time, in microseconds: in nanoseconds it still fits in 64 bits."""
 
 Number = int | float
+Arguments = TypeVar("Arguments", bound=msgspec.Struct)
 
 
 class LaunchArguments(msgspec.Struct):
@@ -85,18 +87,19 @@ class HostCall:
         return f"traceEvents[{self.number}]"
 
 
-@dataclass
-class TimedRows:
-    """Rows of times in nanoseconds, and what else is known of each."""
+def _numbers() -> array[int]:
+    return array("q")
 
-    begin_ns: Any = field(default_factory=lambda: array("q"))
-    end_ns: Any = field(default_factory=lambda: array("q"))
-    correlation: Any = field(default_factory=lambda: array("q"))
-    stream: Any = field(default_factory=lambda: array("q"))
-    #: Number of the library that communicates (kineto_kernels.py), or -1.
-    library: Any = field(default_factory=lambda: array("q"))
-    #: When the host launched each, once that is known.
-    launched_ns: Any = field(default_factory=lambda: array("q"))
+
+@dataclass
+class _GrowingRows:
+    """Rows of times in nanoseconds, and what else is known of each, while they are read."""
+
+    begin_ns: array[int] = field(default_factory=_numbers)
+    end_ns: array[int] = field(default_factory=_numbers)
+    correlation: array[int] = field(default_factory=_numbers)
+    stream: array[int] = field(default_factory=_numbers)
+    library: array[int] = field(default_factory=_numbers)
 
     def add(self, begin_ns: int, end_ns: int, correlation: int, stream: int, library: int = -1) -> None:
         """Adds a row."""
@@ -111,8 +114,22 @@ class TimedRows:
         columns = (self.begin_ns, self.end_ns, self.correlation, self.stream, self.library)
         return TimedRows(*(np.array(column, np.int64) for column in columns))
 
-    def chosen(self, rows: Any) -> TimedRows:
-        """Returns some of these rows, which are arrays; rows: a mask, or their numbers."""
+
+@dataclass
+class TimedRows:
+    """Rows of times in nanoseconds, and what else is known of each."""
+
+    begin_ns: Int64
+    end_ns: Int64
+    correlation: Int64
+    stream: Int64
+    #: Number of the library that communicates (kineto_kernels.py), or -1.
+    library: Int64
+    #: When the host launched each, once that is known.
+    launched_ns: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def chosen(self, rows: Mask | Int64) -> TimedRows:
+        """Returns some of these rows; rows: a mask, or their numbers."""
         columns = (self.begin_ns, self.end_ns, self.correlation, self.stream, self.library, self.launched_ns)
         return TimedRows(*(column[rows] for column in columns))
 
@@ -163,7 +180,7 @@ class _Sorter:
         self._launch_arguments = msgspec.json.Decoder(LaunchArguments)
         self._stream_numbers: dict[str, int] = {}
         self.calls: list[HostCall] = []
-        self.gpu, self.launches = TimedRows(), TimedRows()
+        self.gpu, self.launches = _GrowingRows(), _GrowingRows()
         self.names: dict[int, str] = {}
         self.stream_waits: list[tuple[int, int | str]] = []
         self.steps: dict[int, tuple[int, int]] = {}
@@ -184,9 +201,9 @@ class _Sorter:
             self.gpu.add(begin_ns, end_ns, _or_none(arguments.correlation), stream, library)
         elif category in LAUNCHES:
             begin_ns, end_ns = self._times_ns(number, event)
-            arguments = self._arguments(number, event, self._launch_arguments)
-            if arguments.correlation is not None:
-                self.launches.add(begin_ns, end_ns, arguments.correlation, 0)
+            launch = self._arguments(number, event, self._launch_arguments)
+            if launch.correlation is not None:
+                self.launches.add(begin_ns, end_ns, launch.correlation, 0)
             if name in STREAM_WAITS:
                 self.stream_waits.append((begin_ns, event.tid))
         elif name == PARAM_COMMS:
@@ -218,7 +235,7 @@ class _Sorter:
             )
         return round(begin_us * 1e3), round((begin_us + duration_us) * 1e3)
 
-    def _arguments(self, number: int, event: Event, decoder: msgspec.json.Decoder[Any]) -> Any:
+    def _arguments(self, number: int, event: Event, decoder: msgspec.json.Decoder[Arguments]) -> Arguments:
         try:
             return decoder.decode(event.args)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

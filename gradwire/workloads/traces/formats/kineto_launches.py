@@ -16,7 +16,7 @@ calls before and after its own by the numbers: it is put in the middle.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,22 @@ from gradwire.workloads.traces.workload import Int64
 Mask = npt.NDArray[np.bool_]
 NEVER = np.iinfo(np.int64).max
 """A time after all others."""
+
+
+class LaunchedRows(Protocol):
+    """Rows of the GPU, as far as their launches depend on them."""
+
+    @property
+    def begin_ns(self) -> Int64:
+        """When each began."""
+
+    @property
+    def correlation(self) -> Int64:
+        """The call of the runtime that launched each, or -1."""
+
+    @property
+    def stream(self) -> Int64:
+        """The stream that each was on."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +65,12 @@ class Launched:
     known: bool = True
 
 
-def launched(rows: Any, launches: Launches) -> Launched:
+def launched(rows: LaunchedRows, launches: Launches) -> Launched:
     """Returns when the host launched each row, which has `begin_ns`, `correlation` and `stream`.
 
     Where a profile has no launches at all, each row counts as launched when it began.
     """
-    begin: Int64 = rows.begin_ns
+    begin = rows.begin_ns
     none = np.zeros(len(begin), np.bool_)
     if not len(begin):
         return Launched(begin, none, none)
@@ -75,7 +91,7 @@ def launched(rows: Any, launches: Launches) -> Launched:
     return Launched(np.where(known, at_ns, guessed), before, ~known & ~before)
 
 
-def _bounds(rows: Any, at_ns: Int64, known: Mask, launches: Launches) -> tuple[Int64, Int64, Mask]:
+def _bounds(rows: LaunchedRows, at_ns: Int64, known: Mask, launches: Launches) -> tuple[Int64, Int64, Mask]:
     """The earliest and latest launch of each row by those of its neighbours on the stream, and whether it was launched
     before the profile began."""
     order = np.lexsort((rows.begin_ns, rows.stream))

@@ -22,10 +22,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, TypeVar
 
 import msgspec
 
+from gradwire.documents import Document, DocumentTable, DocumentValue
 from gradwire.faults import InputFault
 from gradwire.workloads.traces.formats.json_objects import json_objects
 from gradwire.workloads.traces.formats.logged_calls import LoggedCall, fill
@@ -112,6 +113,7 @@ class MessagePerformance(msgspec.Struct, rename=lambda name: name if name == "ev
 
 
 Performance = CollectivePerformance | MessagePerformance
+Shape = TypeVar("Shape", bound=msgspec.Struct)
 
 
 @dataclass
@@ -137,8 +139,7 @@ def read(path: Path, reading: Reading, watch: Watch) -> list[RankRecord]:
     by_place: dict[int, _InspectorProcess] = {}
     ids: dict[int, dict[str, int]] = {}
     heads = _Heads(path)
-    for number, said in enumerate(_objects(path, watch, findings)):
-        place = f"object {number}"
+    for place, said in _objects(path, watch, findings):
         header = heads.of(place, said)
         ids.setdefault(header.rank, {})[header.id] = header.n_ranks
         call = _parsed(path, place, said, findings)
@@ -155,16 +156,14 @@ class _Heads:
         self._last: DumpHeader | None = None
         self._process = ""
 
-    def of(self, place: str, said: Any) -> DumpHeader:
+    def of(self, place: str, said: DocumentTable) -> DumpHeader:
         """Returns the communicator of an object. Raises InputFault for another process, or another version."""
-        if not isinstance(said, dict):
-            raise InputFault(f"{self._path}: {place}: must be an object with 'header', 'metadata' and a call")
         if "header" not in said and "metadata" not in said and self._last is not None:
             return self._last
         if not {"header", "metadata"} <= set(said):
             raise InputFault(f"{self._path}: {place}: has no 'header' or no 'metadata', and no {DUMP} is before it")
-        header: DumpHeader = _convert(self._path, f"{place}: header", said["header"], DumpHeader)
-        metadata: Metadata = _convert(self._path, f"{place}: metadata", said["metadata"], Metadata)
+        header = _convert(self._path, f"{place}: header", said["header"], DumpHeader)
+        metadata = _convert(self._path, f"{place}: metadata", said["metadata"], Metadata)
         version = metadata.inspector_output_format_version
         if not version.startswith(VERSION):
             what = f"inspector_output_format_version: '{version[:40]}': {VERSION}0 to {VERSION}3 are read"
@@ -178,24 +177,32 @@ class _Heads:
         return header
 
 
-def _objects(path: Path, watch: Watch, findings: Findings) -> Iterator[Any]:
+def _objects(path: Path, watch: Watch, findings: Findings) -> Iterator[tuple[str, Document]]:
+    """Yields the objects of a file, each with its place. Raises InputFault."""
+
     def cut_off(number: int) -> None:
         findings.note(str(path), f"object {number}", "the file ends in the middle of it: left out")
 
-    return json_objects(path, watch, cut_off)
+    for number, said in enumerate(json_objects(path, watch, cut_off)):
+        place = f"object {number}"
+        if not isinstance(said, dict):
+            raise InputFault(f"{path}: {place}: must be an object with 'header', 'metadata' and a call")
+        yield place, said
 
 
-def _parsed(path: Path, place: str, said: dict[str, Any], findings: Findings) -> tuple[Kind, Performance] | None:
+def _parsed(path: Path, place: str, said: DocumentTable, findings: Findings) -> tuple[Kind, Performance] | None:
     """The call of an object; None if it has another use, or is of a kind that is refused. Raises InputFault."""
-    for key, named, shape in zip(CALLS, ("coll", "p2p"), (CollectivePerformance, MessagePerformance), strict=True):
-        if isinstance(said.get(key), dict):
-            name = said[key].get(named)
+    shapes: tuple[type[Performance], ...] = (CollectivePerformance, MessagePerformance)
+    for key, named, shape in zip(CALLS, ("coll", "p2p"), shapes, strict=True):
+        performance = said.get(key)
+        if isinstance(performance, dict):
+            name = performance.get(named)
             kind = KINDS.get(name) if isinstance(name, str) else None
             if kind is None or (kind in POINT_TO_POINT) != (named == "p2p"):
                 what = f"{named}: '{str(name)[:60]}' is a call whose bytes for each rank the Inspector does not say"
                 findings.refuse(str(path), place, f"{what}; a Kineto profile of the job does")
                 return None
-            return kind, _convert(path, f"{place}: {key}", said[key], shape)
+            return kind, _convert(path, f"{place}: {key}", performance, shape)
     if PROXY in said:
         findings.note(str(path), place, f"{PROXY}: what NCCL's proxies sent for calls: left out")
     elif DUMP not in said:
@@ -203,7 +210,7 @@ def _parsed(path: Path, place: str, said: dict[str, Any], findings: Findings) ->
     return None
 
 
-def _convert(path: Path, place: str, said: Any, shape: Any) -> Any:
+def _convert(path: Path, place: str, said: DocumentValue, shape: type[Shape]) -> Shape:
     try:
         return msgspec.convert(said, shape)
     except ValueError as error:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
+from gradwire.documents import DocumentValue
 from gradwire.strict_json import parse_json
 from gradwire.workloads.traces.record import (
     CUT_SHORT,
@@ -301,7 +301,7 @@ def _group_of(arguments: CallArguments, item: str, record: RankRecord) -> str | 
     return name
 
 
-def configured_groups(config: Any, world: int | None, room: int) -> dict[str, tuple[int, ...]]:
+def configured_groups(config: DocumentValue, world: int | None, room: int) -> dict[str, tuple[int, ...]]:
     """Ranks by name, or by number before there were names, of the groups that a `pg_config` or a `process_group:init`
     lists; all ranks where its list is empty.
 
@@ -315,15 +315,16 @@ def configured_groups(config: Any, world: int | None, room: int) -> dict[str, tu
         ranks, size = group.get("ranks"), group.get("group_size", group.get("pg_size", world))
         if isinstance(ranks, str):
             ranks = _listed_ranks(ranks)
-        if isinstance(ranks, list) and ranks and all(type(rank) is int for rank in ranks):
-            ranks_of[str(name)] = tuple(ranks)
+        whole = tuple(rank for rank in ranks if type(rank) is int) if isinstance(ranks, list) else ()
+        if isinstance(ranks, list) and ranks and len(whole) == len(ranks):
+            ranks_of[str(name)] = whole
         elif ranks == [] and type(size) is int and 0 < size == (world or size) and size <= min(MOST_RANKS, room):
             ranks_of[str(name)] = tuple(range(size))
             room -= size
     return ranks_of
 
 
-def _listed_ranks(text: str) -> Any:
+def _listed_ranks(text: str) -> DocumentValue:
     try:
         return parse_json(text)
     except ValueError:

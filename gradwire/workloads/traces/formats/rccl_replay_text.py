@@ -19,6 +19,7 @@ format has a field less than it is given. tools/RcclReplayer/replay_log_converte
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -151,12 +152,11 @@ def _of_line(path: Path, place: str, name: str, line: str) -> ReplayCall:
     )  # fmt: skip
 
 
-def _color(name: str, fields: dict[str, str], whole: Any) -> int:
+def _color(name: str, fields: dict[str, str], whole: Callable[[str], int]) -> int:
     """The color of a split, which the recorder writes behind `key` and the converter, whose context has a pid, in its place."""
     if name != SPLIT:
         return UNKNOWN
-    color: int = whole("color" if "pid" in fields else "key")
-    return color
+    return whole("color" if "pid" in fields else "key")
 
 
 def _take_standard(path: Path, watch: Watch, log: ReplayLog) -> None:

@@ -15,6 +15,7 @@ import pytest
 from gradwire.analysis.program_results import FigureRow, ProgramResult
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.datatypes.host_settings import HostTcp
+from gradwire.documents import table_at
 from gradwire.faults import InputFault
 from gradwire.runs.executing.executor_choice import Where
 from gradwire.runs.judged import JudgedRun
@@ -75,8 +76,8 @@ def test_computation_takes_time_and_reductions_have_more_calls() -> None:
         (Row("broadcast", 128, 4, delayed, 300.0), 3),
     ):
         document = programs(row).document("python3")
-        assert document["program"]["gloo"]["arguments"]["calls"] == calls  # type: ignore[index]
-        assert document["run"]["cpu_time"] == CPU_TIME  # type: ignore[index]
+        assert table_at(document, "program", "gloo", "arguments")["calls"] == calls
+        assert table_at(document, "run")["cpu_time"] == CPU_TIME
 
 
 def test_every_cell_with_few_hosts_has_programs_and_a_command_that_runs_it_alone() -> None:
@@ -178,7 +179,7 @@ def test_two_rows_are_fitted_and_marked() -> None:
     ]
     assert fitted.netem == "delay 10ms rate 5.05gbit limit 1000"
     document = scenario(fitted, "python3", 6, "stock")
-    assert document["program"]["gloo"]["arguments"]["pause_s"] == PAUSE_S  # type: ignore[index]
+    assert table_at(document, "program", "gloo", "arguments")["pause_s"] == PAUSE_S
 
 
 def test_words_that_nobody_knows_are_refused() -> None:

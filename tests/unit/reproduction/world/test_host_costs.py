@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gradwire.documents import table_at
 from gradwire.faults import InternalFault, MachineFault
 from reproduction.world import host_costs
 from reproduction.world.gloo_rows import Row, programs
@@ -50,9 +51,9 @@ def test_a_source_that_does_not_compile_is_our_fault(empty: Path, monkeypatch: p
 
 def test_a_row_does_not_run_without_it() -> None:
     document = programs(Row("reduce", 128, 4, "default", 300.0)).document("python3")
-    gloo = document["program"]["gloo"]  # type: ignore[index]
-    assert gloo["arguments"]["host_costs"] == str(path_of_library())
-    assert gloo["command"].startswith("test -r $host_costs && exec env LD_PRELOAD=$host_costs $python ")
+    gloo = table_at(document, "program", "gloo")
+    assert table_at(gloo, "arguments")["host_costs"] == str(path_of_library())
+    assert str(gloo["command"]).startswith("test -r $host_costs && exec env LD_PRELOAD=$host_costs $python ")
 
 
 def test_calls_return_what_they_return_without_it(empty: Path) -> None:

@@ -10,6 +10,7 @@ from collections import deque
 import pytest
 
 from gradwire.datatypes.host_settings import HostTcp
+from gradwire.documents import table_at
 from gradwire.scenario.loading import ScenarioOrigin
 from gradwire.scenario.program_scenarios import ProgramPoint
 from gradwire.scenario.scenario_files import resolved_scenario
@@ -106,7 +107,7 @@ def test_rows_are_of_stock_hosts_and_need_no_torch() -> None:
         assert point.fabric.host_tcp is HostTcp.STOCK_BEFORE_6_6
         assert not programs(row).needs_torch
     (delayed,) = [row for row in rows if row.setting == "delay 10 ms"]
-    assert scenario(delayed)["program"]["nccl"]["arguments"]["netem"] == "delay 10ms limit 1000"  # type: ignore[index]
+    assert table_at(scenario(delayed), "program", "nccl", "arguments")["netem"] == "delay 10ms limit 1000"
     assert len({programs(row).name for row in rows}) == len(rows)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gradwire.analysis.points import VALID, PointResult
+from gradwire.documents import Document
 from gradwire.runs.comparing.questions import AskedNetwork, ParallelQuestion, TraceQuestion
 from gradwire.runs.comparing.whole import Whole, at_full_size
 from gradwire.scenario.loading import resolve
@@ -99,7 +100,7 @@ def test_a_divided_model_is_ranked_by_all_its_blocks(
 def ops_of_all_blocks(algorithm: str) -> int:
     """Ops of the whole model's plan by Megatron with an algorithm."""
     document = asked("data=2,tensor=2", "model.blocks=24", model="bert-large").document()
-    options = {"tensor": 2, "microbatches": 2, "algorithm": algorithm}
+    options: Document = {"tensor": 2, "microbatches": 2, "algorithm": algorithm}
     (point,) = resolve({**document, "strategy": {"name": "megatron", "options": options}}, "bert", "bert").points
     return max(len(plan.ops) for plan in compile_point(point.section).plans.values())
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gradwire.analysis.fluid.estimate import Departure
+from gradwire.documents import Document
 from gradwire.faults import InputFault
 from gradwire.runs.compiling import scale_division as fidelity
 from gradwire.runs.compiling.scale_division import ScaleDivision, division_error, forced_division, forced_error
@@ -26,7 +27,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def point(strategy: str, workers: int, rate: str, size: str, **run: Any) -> Point:
-    document = {
+    document: Document = {
         "title": "many fast hosts",
         "cluster": {"workers": workers},
         "fabric": {"rate": rate},

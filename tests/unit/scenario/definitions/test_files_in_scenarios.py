@@ -176,6 +176,12 @@ def test_two_files_of_one_name_are_refused(scenario: Path, tmp_path: Path) -> No
         load_scenario(scenario)
 
 
+def test_a_value_in_place_of_the_table_of_definitions_is_refused(scenario: Path) -> None:
+    scenario.write_text(scenario.read_text() + "[defined]\nmodels = 5\n")
+    with pytest.raises(InputFault, match=in_order("defined.models: is a value, not a table", "defined.models = 5")):
+        load_scenario(scenario)
+
+
 def test_definitions_may_stand_in_the_scenario_itself(scenario: Path) -> None:
     inline = MODEL.replace('name = "tiny"\n', "").replace("[[layers]]", "[[defined.models.inline.layers]]")
     text = scenario.read_text().replace("../mine/tiny.toml", "inline") + f"[defined.models.inline]\n{inline}"

@@ -15,6 +15,7 @@ from gradwire.network.fabric import Fabric
 from gradwire.runs.network_notes import network_notes
 from gradwire.scenario.definitions.network_files import network_in
 from gradwire.scenario.definitions.networks.attributed_graph import distance_km
+from gradwire.scenario.explanations import validated
 from gradwire.scenario.loading import load_scenario
 from gradwire.scenario.resolution.compilation import compile_point
 from gradwire.scenario.sections.network import NetworkDefinition
@@ -75,9 +76,11 @@ def test_a_network_of_the_topology_zoo(tmp_path: Path) -> None:
 def test_gml_says_the_same(tmp_path: Path) -> None:
     (tmp_path / "zoo.gml").write_text("\n".join(nx.generate_gml(zoo())).replace("  multigraph 1\n", ""))
     nx.write_graphml(zoo(), tmp_path / "zoo.graphml")
-    ours, theirs = (network_in(name, tmp_path / name) for name in ("zoo.gml", "zoo.graphml"))
-    assert len(ours["links"]) == len(theirs["links"]) == 5
-    assert {link.get("rate") for link in ours["links"]} == {link.get("rate") for link in theirs["links"]}
+    ours, theirs = (
+        validated(NetworkDefinition, network_in(name, tmp_path / name)).links for name in ("zoo.gml", "zoo.graphml")
+    )
+    assert len(ours) == len(theirs) == 5
+    assert {link.rate for link in ours} == {link.rate for link in theirs}
 
 
 def test_delays_by_coordinates_where_asked(tmp_path: Path) -> None:

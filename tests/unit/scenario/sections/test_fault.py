@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gradwire.datatypes.records import PlannedFault
+from gradwire.documents import table_at
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric, Topology
 from gradwire.scenario.loading import scenario_of
@@ -101,7 +102,7 @@ def test_names_have_to_be_ones_that_messages_can_tell() -> None:
 
 def test_a_list_of_faults_is_named_by_numbers_and_can_be_set() -> None:
     listed = {**CONTENT, "fault": [fault("link-down"), fault("dead-worker")]}
-    assert named_faults(listed)["fault"].keys() == {"1", "2"}
+    assert table_at(named_faults(listed), "fault").keys() == {"1", "2"}
     assert named_faults(CONTENT) == CONTENT
     (point,) = scenario_of(listed, ["fault.2.worker=3"]).points
     assert [each.kind for each in point.section.fault.values()] == ["link-down", "dead-worker"]

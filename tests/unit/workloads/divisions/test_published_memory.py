@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from gradwire.documents import Document
 from gradwire.scenario.loading import resolve
 from gradwire.workloads.called_strategy import state_bytes_of
 from gradwire.workloads.divisions.job_memory import job_memory
@@ -104,7 +105,7 @@ RUNS = {
 
 
 def memory(run: PublishedRun) -> Memory:
-    document = {
+    document: Document = {
         "title": "published",
         "cluster": {"workers": run.gpus, "workers_per_host": 8},
         "fabric": {"rate": "400gbit"},

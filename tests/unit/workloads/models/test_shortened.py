@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gradwire.documents import Document
 from gradwire.faults import InputFault
 from gradwire.scenario.loading import resolve
 from gradwire.scenario.resolution.compilation import ResolvedPoint
@@ -12,7 +13,7 @@ from gradwire.workloads.models.compute_times import compute_time
 from gradwire.workloads.models.resized import block_count, kept_layers, shortened, shortened_time
 from tests.shared.parts import in_order, tells
 
-DOCUMENT = {
+DOCUMENT: Document = {
     "title": "four blocks",
     "cluster": {"workers": 2},
     "fabric": {"rate": "10gbit"},
@@ -64,7 +65,10 @@ def test_a_block_keeps_its_time() -> None:
     assert few.iteration_s == pytest.approx(sum(whole.forward_s[i] + whole.backward_s[i] for i in kept))
     assert len(few.forward_s) == len(shortened(profile, 6).layers)
     # An iteration time that is given is that of all blocks.
-    given = {**DOCUMENT, "model": {"name": "bert-large", "device": "mine", "iteration_time": "240ms", "blocks": 12}}
+    given: Document = {
+        **DOCUMENT,
+        "model": {"name": "bert-large", "device": "mine", "iteration_time": "240ms", "blocks": 12},
+    }
     (point,) = resolve(given, "test", "test").points
     job = ResolvedPoint(point.section).job
     assert job.compute_s == pytest.approx(ResolvedPoint(point.section).compute.iteration_s)
