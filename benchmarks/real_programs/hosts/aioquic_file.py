@@ -5,7 +5,8 @@ import ssl
 import sys
 import time
 
-from aioquic.asyncio import connect, serve
+from aioquic.asyncio.client import connect
+from aioquic.asyncio.server import serve
 from aioquic.quic.configuration import QuicConfiguration
 
 PORT, FILE_BYTES, PART_BYTES = 4433, 15_000_000, 1 << 20
@@ -32,7 +33,12 @@ async def serve_file(keys: str) -> None:
     """Serves for a while."""
     here = settings(is_client=False)
     here.load_cert_chain(f"{keys}/tls.crt", f"{keys}/tls.key")
-    await serve("0.0.0.0", PORT, configuration=here, stream_handler=lambda *ends: asyncio.ensure_future(answer(*ends)))
+    answers = set[asyncio.Task[None]]()
+
+    def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answers.add(asyncio.ensure_future(answer(reader, writer)))
+
+    await serve("0.0.0.0", PORT, configuration=here, stream_handler=begin)
     await asyncio.sleep(SERVES_S)
 
 

@@ -277,8 +277,9 @@ def completed(
     for setting in settings:
         apply_setting(document, setting)
     document = _with_files(document)
+    title = _title(shared_section(document))  # refuses settings that leave no table of a model, or of what is defined
     complete(document, _catalogue(document))
-    return {"title": _title(shared_section(document)), **document}
+    return {"title": title, **document}
 
 
 def _with_files(document: Mapping[str, Any]) -> dict[str, Any]:

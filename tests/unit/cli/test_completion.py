@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import shellingham
@@ -137,9 +138,13 @@ def test_a_full_disk_leaves_the_shells_own_file_as_it_was(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return write(file, data[:10])
 
-    monkeypatch.setattr(completion_files.os, "write", full)
+    monkeypatch.setattr(os, "write", full)
     assert gradwire_says(monkeypatch, capsys, "--install-completion", shell)[0] == 3
     assert (home / OWN[shell]).read_bytes() == held
+
+
+def _nobody(number: int) -> NoReturn:
+    raise KeyError(number)
 
 
 @pytest.mark.parametrize("value", ["relative", None])
@@ -149,7 +154,7 @@ def test_without_a_home_nothing_is_installed(
     monkeypatch.chdir(tmp_path)
     if value is None:
         monkeypatch.delenv("HOME")
-        monkeypatch.setattr(pwd, "getpwuid", lambda _: {}[0])
+        monkeypatch.setattr(pwd, "getpwuid", _nobody)
     else:
         monkeypatch.setenv("HOME", value)
     status, _, err = gradwire_says(monkeypatch, capsys, "--install-completion", "bash")
