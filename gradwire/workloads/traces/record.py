@@ -375,11 +375,13 @@ class RankRecord:
 
     def call(self, call: Call, after: Iterable[int] = ()) -> int:
         """Adds a communication; returns its number. Raises InputFault for a size that cannot be."""
-        if not 0 <= call.size_bytes <= MOST_BYTES:
-            raise InputFault(
-                f"{self.file}: {call.place}: {call.kind.with_article} of {call.size_bytes:,} bytes; it must be 0 or "
-                "more, and at most 2^50"
-            )
+        of_parts = (*call.parts.put_in, *call.parts.got) if call.parts else ()
+        for size_bytes in (call.size_bytes, *of_parts):
+            if not 0 <= size_bytes <= MOST_BYTES:
+                raise InputFault(
+                    f"{self.file}: {call.place}: {call.kind.with_article} of {size_bytes:,} bytes; it must be 0 or "
+                    "more, and at most 2^50"
+                )
         if not UNKNOWN <= call.duration_ns <= LONGEST_NS:
             raise InputFault(
                 f"{self.file}: {call.place}: {call.kind.with_article} that lasted {call.duration_ns / 1e9:g} s; it "
