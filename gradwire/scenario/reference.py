@@ -185,14 +185,18 @@ def _says(wanted: Sequence[str], section: SectionFacts, facts: KeyFacts) -> bool
     return bool(own) and all(word in own or _stem(word) in everything for word in wanted)
 
 
-ENDINGS = ("ping", "ning", "ting", "ing", "ed", "es", "s")
+ENDINGS = ("ing", "ed", "es", "s")
 SHORTEST_STEM = 3
+"""Letters that are left of a word at least: fewer are in too many others."""
 
 
 def _stem(word: str) -> str:
     """A word without its ending, such as flap of flapping: the same words with other endings have it in them."""
-    ending = next((each for each in ENDINGS if word.endswith(each)), "")
-    return word.removesuffix(ending) if len(word) - len(ending) >= SHORTEST_STEM else word
+    ending = next((each for each in ENDINGS if word.endswith(each) and not word.endswith("ss")), "")
+    bare = word.removesuffix(ending)
+    if ending in ("ing", "ed") and bare[-1:] == bare[-2:-1]:
+        bare = bare[:-1]
+    return bare if len(bare) >= SHORTEST_STEM else word
 
 
 def _only(section: SectionFacts, key: str) -> SectionFacts:

@@ -201,6 +201,7 @@ def test_a_search_finds_keys_by_what_they_mean() -> None:
 def test_words_with_other_endings_are_found_and_typing_errors_are_not_searched() -> None:
     assert "fault.NAME.every" in [facts.name for section in explained("flaps", []) for facts in section.keys]
     assert "fault.NAME.kind" in [facts.name for section in explained("flapping links", []) for facts in section.keys]
+    assert [facts.name for section in explained("ecmp routing", []) for facts in section.keys] == ["fabric.routing"]
     with pytest.raises(InputFault, match=in_order("fabirc.rate", "fabric.rate")):
         explained("fabirc.rate", [])
 
