@@ -22,6 +22,7 @@ SOURCES := /usr/src/linux-source-*.tar.*
 TEST_PACKAGES := tshark # checks that Wireshark names the messages of captured runs
 TEST_PACKAGES += chromium # opens reports, whose tables sort by a script, and sees that they load nothing and that no browser complains
 TEST_PACKAGES += python3-simgrid # an independent simulator, beside which the fluid engine is checked; the system's Python imports it
+TEST_PACKAGES += iperf # what the command `iperf` of Mininet's CLI starts
 TEST_PACKAGES += iperf3 openmpi-bin libopenmpi-dev mpich # programs that users run on emulated hosts
 TEST_PACKAGES += ibverbs-providers ibverbs-utils rdmacm-utils perftest ucx-utils # programs that use the RDMA devices of emulated hosts
 TEST_PACKAGES += nftables # a firewall in a host
