@@ -32,6 +32,14 @@ from gradwire.terminal_text import show_warnings_as_text, spell_what_is_missing
 
 PURPOSE = "Measures what communication strategies do to distributed training, on real networks in virtual time."
 
+SECTIONS = {
+    "Ask": "init run compare map estimate plan ccl reproduce",
+    "Run programs": "exec shell mininet mn record import",
+    "Look at results": "report why diff trace utilisation",
+    "Lists, and this machine": "scenarios models devices strategies explain doctor calibrate clean kernel",
+}
+"""The commands by what they are for, as `gradwire --help` lists them."""
+
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
@@ -47,10 +55,12 @@ class Commands(typer.core.TyperGroup):
     """The commands, each of which ends with one line and status 130 on Ctrl-C, whatever it is at."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (click gives it)
-        """Writes what each command does, whole; click leaves of it what one line has room for."""
-        shown = {name: command for name, command in self.commands.items() if not command.hidden}
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, " ".join((command.help or "").split())) for name, command in shown.items()])
+        """Writes what each command does, whole and by sections; click leaves of it what one line has room for."""
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name, " ".join((self.commands[name].help or "").split())) for name in names.split()]
+                )
 
     def make_context(self, info_name: str | None, args: list[str], *others: Any, **options: Any) -> Any:
         """Reads the command line."""

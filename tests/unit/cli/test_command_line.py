@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+import typer
 
-from gradwire.cli import upkeep
+from gradwire.cli import command_line, upkeep
 from gradwire.faults import InputFault, InternalFault, MachineFault
 from gradwire.regular_files import read_bytes
 from gradwire.runs import point_machine, replay
@@ -341,3 +342,10 @@ def test_help_cuts_no_word(call: Any, monkeypatch: pytest.MonkeyPatch, words: tu
         assert "fabric.rate=25gbit" in said
         assert "cluster.workers=[2,4]" in said
         assert "tcp://10.0.0.1:8786" in said
+
+
+def test_help_lists_each_command_in_one_section() -> None:
+    listed = " ".join(command_line.SECTIONS.values()).split()
+    group = typer.main.get_command(command_line.app)
+    assert isinstance(group, command_line.Commands)
+    assert sorted(listed) == sorted(group.commands)
