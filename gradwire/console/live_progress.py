@@ -37,7 +37,9 @@ STAGES: dict[type[Event], str] = {
     ReplayStarted: "replaying",
 }
 """Text of a point's bar from an event on."""
-LABEL_COLUMNS, STAGE_COLUMNS = 44, 20
+BAR_COLUMNS, COUNT_COLUMNS, STAGE_COLUMNS, CLOCK_COLUMNS = 16, 9, 20, 7
+MOST_LABEL_COLUMNS, FEWEST_LABEL_COLUMNS = 44, 14
+FEWEST_BAR_COLUMNS = 4
 
 
 class LiveProgress:
@@ -56,12 +58,13 @@ class LiveProgress:
         self._titles = titles or {}
         self._lock = threading.Lock()
         self._running: dict[Path, _Bar] = {}
+        label, bar = label_and_bar_columns(console.width)
         self._progress = Progress(
-            TextColumn("{task.description}", table_column=_fixed(LABEL_COLUMNS)),
-            BarColumn(bar_width=16),
-            MofNCompleteColumn(table_column=_fixed(9)),
+            TextColumn("{task.description}", table_column=_fixed(label)),
+            BarColumn(bar_width=bar),
+            MofNCompleteColumn(table_column=_fixed(COUNT_COLUMNS)),
             TextColumn("{task.fields[stage]}", table_column=_fixed(STAGE_COLUMNS)),
-            TimeElapsedColumn(),
+            TimeElapsedColumn(table_column=_fixed(CLOCK_COLUMNS)),
             console=console,
             transient=True,
         )
@@ -146,6 +149,17 @@ class _Bar:
         """Emulated payload per second of wall time."""
         payload_bytes = self.planned.iteration_bytes * self.done
         return f"{payload_bytes / max(time.monotonic() - self.replay_began_s, 1e-3) / 1e9:.2f} GB/s"
+
+
+def label_and_bar_columns(terminal_columns: int) -> tuple[int, int]:
+    """Returns the widths of a point's name and of its bar, which share what the other columns leave of the terminal's width.
+
+    A bar gets no more than its least width before the name has its most, since names tell points apart.
+    """
+    gaps = 4
+    left = terminal_columns - COUNT_COLUMNS - STAGE_COLUMNS - CLOCK_COLUMNS - gaps
+    label = min(MOST_LABEL_COLUMNS, max(FEWEST_LABEL_COLUMNS, left - FEWEST_BAR_COLUMNS))
+    return label, min(BAR_COLUMNS, max(FEWEST_BAR_COLUMNS, left - label))
 
 
 def _fixed(columns: int) -> Column:

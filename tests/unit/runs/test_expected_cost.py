@@ -16,6 +16,7 @@ from gradwire.runs.expected_cost import (
     MESSAGE_S,
     PAYLOAD_BYTES_PER_S,
     PYTHON_MESSAGE_S,
+    REPORT_S,
     TimeLeft,
     announcement,
     expected_s,
@@ -112,7 +113,7 @@ def test_what_the_last_runs_took_is_announced_the_next_time(tmp_path: Path) -> N
     assert pace.slower == pytest.approx(3)
     assert TimeLeft(three, 1, pace).left_s() == pytest.approx(9 * each)
     assert TimeLeft(three, 1).left_s() == pytest.approx(3 * each)
-    assert in_words(9 * each) in announcement(three, 1, pace)
+    assert in_words(9 * each + 3 * REPORT_S) in announcement(three, 1, pace)
 
 
 def test_a_pace_is_the_median_of_the_last_runs(tmp_path: Path) -> None:
