@@ -10,7 +10,7 @@ With `shard`, groups of that many workers hold the model between them, and the g
 documents for it.
 
 Assumed where the sources are silent: the update of a shard takes no time; a unit's parameters and gradients are one
-flat tensor, padded to a multiple of the workers that share it; activations are kept, not computed again.
+flat tensor, padded to a multiple of the workers that share it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gradwire.workloads.engines.allreduce_plan import BYTES_ON_WIRE
 from gradwire.workloads.engines.collectives.choice import IN_NETWORK
 from gradwire.workloads.engines.nccl.options import NcclKeys, setup_of
 from gradwire.workloads.engines.parallel.group_collectives import Algorithm
-from gradwire.workloads.engines.parallel.sharded import Sharding, compile_sharded
+from gradwire.workloads.engines.parallel.sharded import Sharding, compile_sharded, recomputing
 from gradwire.workloads.engines.ring_channels import RingCount, rings_of
 from gradwire.workloads.job import Job
 from gradwire.workloads.strategy import ADAM_BYTES, Strategy
@@ -48,6 +48,12 @@ class FsdpOptions(NcclKeys):
     shard: int | None = Field(None, ge=1, le=10_000)
     """Workers that hold a model between them, which are neighbours; groups of so many are replicas, which sum the
     gradients of their shards (hybrid sharding). Unset: all workers are one group."""
+    microbatches: int = Field(1, ge=1, le=100_000)
+    """Parts of a worker's batch that are computed one after the other (gradient accumulation), each with allgathers and
+    reduce-scatters of its own."""
+    recompute: Literal["none", "full"] = "none"
+    """Whether a block's forward pass is computed again in its backward pass, so that its activations are not kept
+    (activation checkpointing)."""
     algorithm: Algorithm = "ring"
     """Algorithm of allgathers, reduce-scatters, and the allreduces of hybrid sharding (docs/collectives.md)."""
     channels: RingCount = None
@@ -65,15 +71,20 @@ def _sharding(job: Job, options: FsdpOptions) -> Sharding:
         algorithm=options.algorithm,
         nccl=setup_of(job, options.nccl) if options.goes_by_nccl else None,
         rings=rings_of(options.channels, options.algorithm, job.cluster),
+        microbatches=options.microbatches,
     )
 
 
+def _computed(job: Job, options: FsdpOptions) -> Job:
+    return recomputing(job) if options.recompute == "full" else job
+
+
 def _compile(job: Job, options: FsdpOptions) -> Mapping[str, Plan]:
-    return {"fsdp": compile_sharded(job, "fsdp", _sharding(job, options))}
+    return {"fsdp": compile_sharded(_computed(job, options), "fsdp", _sharding(job, options))}
 
 
 def _by_class(job: Job, options: FsdpOptions, folding: Folding) -> ClassPlan:
-    return sharded_classes(job, "fsdp", _sharding(job, options), folding)
+    return sharded_classes(_computed(job, options), "fsdp", _sharding(job, options), folding)
 
 
 STRATEGIES = (

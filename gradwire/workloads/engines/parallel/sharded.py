@@ -11,6 +11,9 @@ keeps one of N shards, parameters, gradients and optimizer's state alike. An ite
 3. After a unit's backward pass, a reduce-scatter leaves each worker the sum of the gradients of its shard.
 4. The optimizer updates the shards; the next iteration gathers what comes of that.
 
+With several microbatches (gradient accumulation), a worker goes through steps 1 to 3 for each, and adds what they leave of
+its shard, as FSDP2 does unless `set_requires_gradient_sync` says otherwise.
+
 With groups smaller than all (hybrid sharding), neighbours share: steps 1 to 3 happen in each group, and behind
 step 3 the owners of a shard, one in each group, sum it by an allreduce.
 
@@ -26,7 +29,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -76,6 +79,15 @@ class Unit:
 
 
 @dataclass(frozen=True)
+class Use:
+    """A pass of a microbatch through a unit, which needs its parameters."""
+
+    unit: Unit
+    forward: bool
+    microbatch: int
+
+
+@dataclass(frozen=True)
 class Sharding:
     """Sizes and times of the transfers of shards."""
 
@@ -96,6 +108,8 @@ class Sharding:
     nccl: Setup | None = None
     #: Rings at once, of one group of all workers by ring.
     rings: int = 1
+    #: Parts of a worker's batch, which are computed one after the other.
+    microbatches: int = 1
 
 
 def units_of(profile: Profile) -> list[Unit]:
@@ -113,6 +127,17 @@ def units_of(profile: Profile) -> list[Unit]:
         for name, layers in members.items()
     ]
     return [unit for unit in units if unit.values]
+
+
+def recomputing(job: Job) -> Job:
+    """Returns the job with all of each block's forward pass computed again in its backward pass (activation checkpointing).
+    The block is gathered for it once, since both follow one another."""
+    again = {number for number, layer in enumerate(job.profile.layers) if BLOCK.match(layer.name)}
+    backward_s = tuple(
+        time_s + (job.compute.forward_s[number] if number in again else 0.0)
+        for number, time_s in enumerate(job.compute.backward_s)
+    )
+    return replace(job, compute=replace(job.compute, backward_s=backward_s))
 
 
 def compile_sharded(job: Job, name: str, sharding: Sharding) -> Plan:
@@ -145,18 +170,21 @@ class ShardedPlan:
         self.callers = self.groups[0] if len(self.groups) > 1 else None
         self.calls = CallCosts(job, sharding.algorithm)
         self.tensors = {unit: self.builder.tensor(unit.name) for unit in self.units}
-        self.uses = self._uses()
+        microbatches = range(sharding.microbatches)
+        self.uses = [use for microbatch in microbatches for use in self._uses(microbatch)]
         self._schedules: dict[Combine, Schedule] = {}
-        #: In the order in which gradients are there: the blocks from the last to the first, and then the root, whose
-        #: first layer is the last of the backward pass.
-        self.yields = self.units[::-1]
+        #: In the order in which gradients are there: of each microbatch, the blocks from the last to the first, and then
+        #: the root, whose first layer is the last of the backward pass.
+        self.yields = [Use(unit, False, microbatch) for microbatch in microbatches for unit in self.units[::-1]]
         self._expect()
-        self.passes = [add_passes(self.builder, job, rank) for rank in self.ranks]
+        part = _part_of(job, sharding.microbatches)
+        #: Passes of each microbatch, by worker.
+        self.passes = [[add_passes(self.builder, part, rank) for rank in self.ranks] for _ in microbatches]
 
     def compile(self) -> Plan:
         """Builds the plan."""
-        gathers = [self._call(unit, Combine.COPY, self._schedule(unit, Combine.COPY)) for unit, _ in self.uses]
-        scatters = [self._call(unit, Combine.ADD, self._schedule(unit, Combine.ADD)) for unit in self.yields]
+        gathers = [self._call(use.unit, Combine.COPY, self._schedule(use.unit, Combine.COPY)) for use in self.uses]
+        scatters = [self._call(use.unit, Combine.ADD, self._schedule(use.unit, Combine.ADD)) for use in self.yields]
         self._wait_for_gathers(gathers)
         self._wait_for_backward(scatters)
         self._parameters(gathers)
@@ -179,8 +207,8 @@ class ShardedPlan:
         workers, job = len(self.ranks), self.job
         moved = []
         for unit, half in [
-            *((unit, Combine.COPY) for unit, _ in self.uses),
-            *((unit, Combine.ADD) for unit in self.yields),
+            *((use.unit, Combine.COPY) for use in self.uses),
+            *((use.unit, Combine.ADD) for use in self.yields),
         ]:
             schedule = self._schedule(unit, half)
             moved.append((schedule, np.array(self._sizes(schedule, unit, half), np.int64)))
@@ -188,7 +216,8 @@ class ShardedPlan:
             schedule = allreduces_of_shares(self.groups, self.way)
             moved += [(schedule, sizes) for _, sizes in moved[len(self.uses) :]]
         gates = 2 * len(moved) + 1  # of each collective, and its end
-        self.builder.expect(workers * (ops_of_passes(job) + gates) + ops_of_transfers(moved, job.costs, workers))
+        own = self.sharding.microbatches * ops_of_passes(job) + gates
+        self.builder.expect(workers * own + ops_of_transfers(moved, job.costs, workers))
 
     def _schedule(self, unit: Unit, half: Combine) -> Schedule:
         """Returns the schedule of a unit's allgather (COPY), or of its reduce-scatter (ADD)."""
@@ -199,60 +228,62 @@ class ShardedPlan:
             self._schedules[half] = build(self.groups, self.way)
         return self._schedules[half]
 
-    def _uses(self) -> list[tuple[Unit, bool]]:
-        """Units in the order in which they need their parameters, and whether for the forward pass."""
+    def _uses(self, microbatch: int) -> list[Use]:
+        """The passes of a microbatch for which units are gathered, in their order."""
         blocks = [unit for unit in self.units if unit.name != ROOT]
         again = reversed(blocks) if self.sharding.reshard else ()
         # The root's first layer reads the samples, or reads first what the root alone has; it is whole from there on.
-        return [(unit, True) for unit in self.units] + [(unit, False) for unit in again]
+        return [Use(unit, True, microbatch) for unit in self.units] + [Use(unit, False, microbatch) for unit in again]
 
-    def _begins(self, unit: Unit, forward: bool) -> list[int]:
+    def _begins(self, use: Use) -> list[int]:
+        first, last = use.unit.layers[0], use.unit.layers[-1]
         return [
-            worker.forward[unit.layers[0]] if forward else worker.backward[unit.layers[-1]] for worker in self.passes
+            worker.forward[first] if use.forward else worker.backward[last] for worker in self.passes[use.microbatch]
         ]
 
-    def _ends(self, unit: Unit, forward: bool) -> list[int]:
+    def _ends(self, use: Use) -> list[int]:
         """The last op of a use of a unit.
 
         The root's use only begins with the forward pass, so that it ends with its first layer.
         """
-        if forward:
-            last = unit.layers[0] if unit.name == ROOT else unit.layers[-1]
-            return [worker.forward[last] for worker in self.passes]
-        return [worker.backward[unit.layers[0]] for worker in self.passes]
+        workers, layers = self.passes[use.microbatch], use.unit.layers
+        if use.forward:
+            last = layers[0] if use.unit.name == ROOT else layers[-1]
+            return [worker.forward[last] for worker in workers]
+        return [worker.backward[layers[0]] for worker in workers]
 
     def _wait_for_gathers(self, gathers: Sequence[PlannedCollective]) -> None:
         """A unit computes when it is gathered; a gather follows the one before, and the use that is `prefetch` and one
         before its own."""
         builder = self.builder
-        builder.depend_columns(gathers[0].started, [worker.begin for worker in self.passes])
+        builder.depend_columns(gathers[0].started, [worker.begin for worker in self.passes[0]])
         for before, gather in pairwise(gathers):
             builder.depend_columns(gather.started, before.done)
-        for number, (gather, (unit, forward)) in enumerate(zip(gathers, self.uses, strict=True)):
-            builder.depend_columns(self._begins(unit, forward), gather.done)
+        for number, (gather, use) in enumerate(zip(gathers, self.uses, strict=True)):
+            builder.depend_columns(self._begins(use), gather.done)
             used = number - 1 - self.sharding.prefetch
             if used >= 0:
-                builder.depend_columns(gather.started, self._ends(*self.uses[used]))
+                builder.depend_columns(gather.started, self._ends(self.uses[used]))
 
     def _wait_for_backward(self, scatters: Sequence[PlannedCollective]) -> None:
-        for scatter, unit in zip(scatters, self.yields, strict=True):
-            self.builder.depend_columns(scatter.started, self._ends(unit, False))
+        for scatter, use in zip(scatters, self.yields, strict=True):
+            self.builder.depend_columns(scatter.started, self._ends(use))
         for before, scatter in pairwise(scatters):
             self.builder.depend_columns(scatter.started, before.done)
 
     def _parameters(self, gathers: Sequence[PlannedCollective]) -> None:
         """Chunks of parameters, and who has and needs them when."""
         builder, alone = self.builder, len(self.groups) == 1
-        for gather, (unit, forward) in zip(gathers, self.uses, strict=True):
-            begins = self._begins(unit, forward)
+        for gather, use in zip(gathers, self.uses, strict=True):
+            begins = self._begins(use)
             shards = len(self.groups[0])
-            for part, size_bytes in enumerate(self._sizes(gather.schedule, unit, Combine.COPY)):
+            for part, size_bytes in enumerate(self._sizes(gather.schedule, use.unit, Combine.COPY)):
                 if not size_bytes:
                     gather.chunks.append(NO_CHUNK)
                     continue
                 group = self.groups[0 if alone else part // shards]
                 has = owner(group, part)
-                chunk = builder.chunk(self.tensors[unit], size_bytes, [has], None if alone else group)
+                chunk = builder.chunk(self.tensors[use.unit], size_bytes, [has], None if alone else group)
                 builder.produces(int(gather.started[has]), chunk)
                 for rank in group:
                     builder.needs(begins[rank], chunk)
@@ -261,9 +292,9 @@ class ShardedPlan:
     def _gradients(self, scatters: Sequence[PlannedCollective], gathers: Sequence[PlannedCollective]) -> None:
         """Chunks of gradients, which every owner of a shard needs before it offers what the optimizer made of them."""
         builder, pieces = self.builder, len(self.groups)
-        first_gather = {unit: gather for gather, (unit, _) in reversed(list(zip(gathers, self.uses, strict=True)))}
-        for scatter, unit in zip(scatters, self.yields, strict=True):
-            ready = self._ends(unit, False)
+        first_gather = {use.unit: gather for gather, use in reversed(list(zip(gathers, self.uses, strict=True)))}
+        for scatter, use in zip(scatters, self.yields, strict=True):
+            ready, unit = self._ends(use), use.unit
             for part, size_bytes in enumerate(self._sizes(scatter.schedule, unit, Combine.ADD)):
                 if not size_bytes:
                     scatter.chunks.append(NO_CHUNK)
@@ -281,8 +312,8 @@ class ShardedPlan:
         schedule = allreduces_of_shares(self.groups, self.way)
         owners = [group[0] for group in self.groups]
         sums = []
-        for scatter, unit in zip(scatters, self.yields, strict=True):
-            latency_s = self.calls.seconds(Collective.ALL_REDUCE, self._shard_bytes(unit, Combine.ADD), owners)
+        for scatter, use in zip(scatters, self.yields, strict=True):
+            latency_s = self.calls.seconds(Collective.ALL_REDUCE, self._shard_bytes(use.unit, Combine.ADD), owners)
             sums.append(self.collectives.add(scatter.layer, schedule, latency_s, 2))
         for scatter, allreduce in zip(scatters, sums, strict=True):
             allreduce.chunks = scatter.chunks
@@ -310,12 +341,28 @@ class ShardedPlan:
         return -(-unit.values // self.shards) * value_bytes
 
     def _boundaries(self, collectives: Sequence[PlannedCollective]) -> None:
-        """The optimizer steps when all gradients are reduced, and the next iteration follows."""
-        for rank, worker in enumerate(self.passes):
+        """One microbatch follows the other; the optimizer steps when all gradients are reduced, and the next iteration
+        follows."""
+        for before, after in pairwise(self.passes):
+            self.builder.depend_columns([worker.begin for worker in after], [worker.backward[0] for worker in before])
+        for rank, (first, last) in enumerate(zip(self.passes[0], self.passes[-1], strict=True)):
             end = self.builder.compute(rank)
-            self.builder.depend(end, worker.backward[0], *(int(collective.done[rank]) for collective in collectives))
-            self.builder.depend(worker.begin, end, lag=1)
-            self.builder.iteration(rank, worker.begin, end)
+            self.builder.depend(end, last.backward[0], *(int(collective.done[rank]) for collective in collectives))
+            self.builder.depend(first.begin, end, lag=1)
+            self.builder.iteration(rank, first.begin, end)
+
+
+def _part_of(job: Job, microbatches: int) -> Job:
+    """Returns the job of a microbatch. Raises InputFault if they do not come out even."""
+    if job.batch % microbatches:
+        raise InputFault(f"strategy.options.microbatches = {microbatches}: must divide model.batch = {job.batch}")
+    if microbatches == 1:
+        return job
+    forward_s, backward_s = (
+        tuple(time_s / microbatches for time_s in times_s)
+        for times_s in (job.compute.forward_s, job.compute.backward_s)
+    )
+    return replace(job, compute=replace(job.compute, forward_s=forward_s, backward_s=backward_s))
 
 
 def _groups(workers: int, size: int) -> list[list[int]]:

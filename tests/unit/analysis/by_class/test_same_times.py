@@ -90,6 +90,7 @@ def test_rings_on_other_networks_and_at_other_costs(tables: dict[str, Any], rule
         ("fsdp", {}),
         ("fsdp", {"prefetch": 0, "gradients": "bf16"}),
         ("fsdp", {"prefetch": 3, "reshard_after_forward": False}),
+        ("fsdp", {"microbatches": 2, "recompute": "full"}),
         ("zero1", {"bucket_parameters": 5_000_000}),
         ("zero1", {"bucket_parameters": 5_000_000, "sum_by": "all-reduce", "overlap_gather": True}),
         ("zero2", {"bucket_parameters": 5_000_000}),
@@ -117,6 +118,22 @@ def test_divided_state(work: tuple[str, Any], network: tuple[dict[str, Any], int
     workers = 18 if neighbours == 3 else 16
     point = resolved_point(strategy, workers, model=TRANSFORMER, options=options, **tables)
     assert_same(times_by_class(point, rule, neighbours), times_of_all(point, rule), within)
+
+
+@with_each_rule(
+    shard=[2, 4, 8],
+    options=[{}, {"microbatches": 2, "prefetch": 0}],
+    network=[({}, 1), ({"fabric": NARROW}, 4), ({"fabric": FAR}, 2), (MACHINES, 4), (RAILS, 4)],
+)
+def test_hybrid_sharding(shard: int, options: dict[str, Any], network: tuple[dict[str, Any], int], rule: Any) -> None:
+    """Classes hand on whole shards, and all ranks the parts of them that groups sum, which overlap where links have delays."""
+    tables, neighbours = network
+    tables = {key: dict(value) for key, value in tables.items()}
+    point = resolved_point("fsdp", 16, model=TRANSFORMER, options={"shard": shard, **options}, **tables)
+    within = 2e-3 if tables.get("fabric") == FAR else 5e-4
+    assert times_by_class(point, rule, neighbours).iteration_s == pytest.approx(
+        times_of_all(point, rule).iteration_s, rel=within
+    )
 
 
 @pytest.mark.parametrize(("nics", "within"), [(8, 1e-6), (4, 1e-6), (2, 5e-3)])
@@ -150,7 +167,7 @@ def test_leaves_that_bind_are_not_overlooked() -> None:
         ("ddp", {"options": {"algorithm": "two-level"}}, "two-level"),
         ("ddp", {"options": {"segments": 2}}, "segments"),
         ("ddp", {"costs": {"aggregation_rate": {"value": "1GB/s", "source": "made up"}}}, "aggregation_rate"),
-        ("fsdp", {"model": TRANSFORMER, "options": {"shard": 4}}, "hybrid"),
+        ("fsdp", {"model": TRANSFORMER, "options": {"shard": 4, "algorithm": "halving-doubling"}}, "hybrid"),
         (
             "fsdp",
             {"model": TRANSFORMER, "costs": {"compute_variation": {"value": 0.2, "source": "made up"}}},

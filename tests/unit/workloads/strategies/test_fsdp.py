@@ -271,3 +271,47 @@ def test_an_algorithm_that_does_not_suit_the_workers_is_refused() -> None:
         InputFault, match=in_order("algorithm = 'recursive-doubling':", "all-gather", "6", "power of two")
     ):
         plan_of(blocks(1, 6), "fsdp", {"algorithm": "halving-doubling"})
+
+
+@pytest.mark.parametrize("shard", [None, 2])
+@pytest.mark.parametrize("microbatches", [2, 4])
+def test_each_microbatch_moves_what_a_whole_batch_moves(microbatches: int, shard: int | None) -> None:
+    job = replace(blocks(3, 4, root_values=40), batch=4)
+    whole, parts = (plan_of(job, "fsdp", {"shard": shard, "microbatches": each}) for each in (1, microbatches))
+    check(parts)
+    assert sent_bytes(parts).tolist() == [microbatches * size for size in sent_bytes(whole).tolist()]
+    assert computed_s(parts) == pytest.approx(computed_s(whole), rel=1e-6)
+    assert len(replay(parts, 2).op) == 2 * len(parts.ops)
+
+
+def test_gathers_of_the_next_microbatch_hide_behind_the_one_before() -> None:
+    """Of two microbatches of 4 blocks, which take half of 10 and 20 ms each, the first gather and the last reduction show."""
+    plan = plan_of(replace(blocks(4, 2), batch=2), "fsdp", {"microbatches": 2})
+    step_s = BLOCK_VALUES / 2 / GOODPUT_BYTES_PER_S
+    assert critical_path_s(plan, FABRIC) == pytest.approx(4 * 3 * FORWARD_S + 2 * step_s + 4 * step_s, rel=1e-6)
+
+
+def test_every_message_of_a_microbatch_is_needed() -> None:
+    plan = plan_of(replace(blocks(1, 2, root_values=9, values=9), batch=2), "fsdp", {"microbatches": 2})
+    for op in np.flatnonzero(plan.ops.kind == OpKind.SEND).tolist():
+        with pytest.raises(PlanError):
+            check(without_op(plan, op))
+
+
+def test_microbatches_that_do_not_come_out_even_are_refused() -> None:
+    with pytest.raises(InputFault, match=in_order("strategy.options.microbatches = 3:", "model.batch = 4")):
+        plan_of(replace(blocks(1, 2), batch=4), "fsdp", {"microbatches": 3})
+
+
+def test_computing_activations_again_takes_the_blocks_forward_pass_and_no_bytes() -> None:
+    job = blocks(3, 2, root_values=40)
+    kept, again = (plan_of(job, "fsdp", {"recompute": each}) for each in ("none", "full"))
+    assert computed_s(again) == pytest.approx(computed_s(kept) + 3 * FORWARD_S, rel=1e-6)
+    assert again.compute_s == pytest.approx(kept.compute_s + 3 * FORWARD_S, rel=1e-6)
+    assert sent_bytes(again).tolist() == sent_bytes(kept).tolist()
+
+
+def computed_s(plan: Plan) -> float:
+    """Seconds that a worker computes."""
+    own = (plan.ops.kind == OpKind.COMPUTE) & (plan.ops.rank == plan.workers[0])
+    return float(plan.ops.duration_ns[own].sum()) / 1e9
