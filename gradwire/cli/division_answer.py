@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,9 @@ def list_rows(answer: FoundDivisions) -> list[dict[str, Any]]:
     places = {factor: _places(answer, factor) for factor in FACTORS[1:]}
     return [
         {
-            "place": number,
+            "place": number if number <= BEST else None,
+            "strategy": division.candidate.choice.strategy,
+            "division": division.candidate.choice.title,
             "data": division.candidate.choice.data,
             "tensor": division.candidate.choice.tensor,
             "pipeline": division.candidate.choice.pipeline,
@@ -78,8 +81,8 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     time_s = row["iteration_time_s"]
     ends = [row["first_blocks"], row["last_blocks"]]
     return (
-        str(row["place"]),
-        " x ".join(str(row[key]) for key in ("data", "tensor", "pipeline")),
+        str(row["place"] or "–"),
+        row["division"],
         str(row["context"]),
         str(row["experts"]),
         str(row["chunks"]),
@@ -98,7 +101,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 def describe(answer: FoundDivisions) -> list[str]:
     """Describes, in paragraphs, the search, the network that it takes, and the assumptions."""
-    return [_searched(answer), *_order(answer), *_assumed(answer)]
+    return [_searched(answer), *_sharded(answer), *_order(answer), *_assumed(answer)]
 
 
 def _searched(answer: FoundDivisions) -> str:
@@ -117,6 +120,19 @@ def _searched(answer: FoundDivisions) -> str:
     if answer.refused:
         text += f" {len(answer.refused)} could not be estimated: {'; '.join(dict.fromkeys(answer.refused.values()))}."
     return text
+
+
+def _sharded(answer: FoundDivisions) -> list[str]:
+    """Says what the names of ways to shard mean."""
+    if not any(each.candidate.choice.family for each in answer.best):
+        return []
+    text = (
+        "FSDP: all GPUs hold the model together; HSDP: those of each machine do, and machines are replicas; kept: parameters stay "
+        "for the backward pass (reshard_after_forward = false). Each microbatch gathers parameters and scatters gradients."
+    )
+    if len(answer.best) > BEST:
+        text += f" The rows without a place are the fastest of these, and not among the {BEST}."
+    return [text]
 
 
 def _order(answer: FoundDivisions) -> list[str]:
@@ -154,13 +170,14 @@ KERNELS_ALONE = (
 
 def _assumed(answer: FoundDivisions) -> list[str]:
     question = answer.question
-    job, link = question.resolved.job, question.section.costs.local_rate
+    job = question.resolved.job
+    link_bytes_per_s = job.costs.local_bytes_per_s
+    links = "free links" if math.isinf(link_bytes_per_s) else f"links of {link_bytes_per_s / 1e9:.0f} GB/s each way"
     return [
         f"Assumed: {question.batch:,} samples of {question.sample_tokens:,} tokens in each iteration; machines of "
-        f"{question.machine_gpus} GPUs with a NIC each; {'free links' if link is None else 'links of the device'} inside "
-        "a machine; 1F1B; sequence parallelism, a distributed optimizer and overlapped gradients; ring "
-        "attention for context parallelism; experts that get as many tokens each; no software latency, no stragglers, no "
-        "failures unless they are set.",
+        f"{question.machine_gpus} GPUs with a NIC each; {links} inside a machine; 1F1B; sequence parallelism, a distributed "
+        "optimizer and overlapped gradients; ring attention for context parallelism; experts that get as many tokens each; no "
+        "software latency, no stragglers, no failures unless they are set.",
         f"Computation: {job.compute.source}. {KERNELS_ALONE if BY_KIND in job.compute.source else WHOLE_TRAININGS}",
         "Memory: bf16 parameters, fp32 gradients and Adam's states (ZeRO), activations by Korthikanti et al. 2022 with a "
         "fused attention; buffers of libraries and what allocators lose are not counted.",
@@ -175,7 +192,7 @@ def write_files(answer: FoundDivisions, folder: Path) -> None:
     write_records(folder / CSV_FILE, table_rows, list(table_rows[0]))
     replace_text(folder / JSON_FILE, json.dumps(as_json(answer), indent=1) + "\n")
     best = answer.best[0].candidate.choice
-    replace_text(folder / SCENARIO_FILE, tomli_w.dumps(answer.question.scenario(best.options)))
+    replace_text(folder / SCENARIO_FILE, tomli_w.dumps(answer.question.scenario(best)))
     bars = [
         DivisionBar(
             str(division.candidate.choice),

@@ -72,9 +72,8 @@ def chosen_divisions(
     parts, refused = [], []
     for place, division in enumerate(answer.best[:count], 1):
         on_begun(f"copies of division {place}")
-        options = division.candidate.choice.options
         try:
-            number = copies or fewest_copies_of(ResolvedPoint(answer.question.section_of(options)))
+            number = copies or fewest_copies_of(ResolvedPoint(answer.question.section_of(division.candidate.choice)))
         except InputFault as fault:
             refused.append(NotRun(place, division, str(fault)))
             continue
@@ -89,8 +88,16 @@ def scenario_of(answer: FoundDivisions, parts: Sequence[InPart]) -> dict[str, An
         **document,
         "title": f"{document['title']}: the first {len(parts)} divisions by packets, in part",
         "run": {**RUN, **document.get("run", {})},
-        "strategy": {"name": "megatron"},
-        "cases": [{"strategy.options": [part.options], "part.copies": [part.copies]} for part in parts],
+        "strategy": {"name": parts[0].division.candidate.choice.strategy},
+        "cases": [
+            {
+                "strategy.name": [part.division.candidate.choice.strategy],
+                "strategy.options": [part.options],
+                "model.batch": [part.division.candidate.choice.batch or answer.question.resolved.job.batch],
+                "part.copies": [part.copies],
+            }
+            for part in parts
+        ],
     }
     points = loading.scenario_of(content).points
     names = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +13,8 @@ from gradwire.scenario.contenders import shared_section
 from gradwire.scenario.definitions.conversion import model_file, model_text
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.schema import PointSection
-from gradwire.workloads.divisions.choices import DivisionRequest, ModelShape
+from gradwire.workloads.divisions.choices import DivisionChoice, DivisionRequest, ModelShape
+from gradwire.workloads.divisions.sharded_choices import ShardedChoice
 from gradwire.workloads.models.catalogue import Catalogue
 from gradwire.workloads.models.resized import sample_tokens, with_tokens
 
@@ -27,6 +27,8 @@ BATCH_TOKENS = 1 << 24
 section 3.4.1)."""
 LEAST_GPUS, MOST_GPUS = 64, 65_536
 """Range of GPUs that estimates by classes of ranks are made for (docs/thousands.md)."""
+
+Choice = DivisionChoice | ShardedChoice
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,8 @@ class DivisionQuestion:
     @cached_property
     def resolved(self) -> ResolvedPoint:
         """The job, undivided."""
-        return ResolvedPoint(self.section_of({}))
+        strategy = self.section.strategy.model_copy(update={"name": "megatron", "options": {}})
+        return ResolvedPoint(self.section.model_copy(update={"strategy": strategy}))
 
     @cached_property
     def sample_tokens(self) -> int:
@@ -115,14 +118,17 @@ class DivisionQuestion:
         published = self.resolved.catalogue.model(self.model) if self.tokens else profile
         return DivisionRequest(self.gpus, self.machine_gpus, self.batch, ModelShape.of(published), self.sample_tokens)
 
-    def section_of(self, options: Mapping[str, Any]) -> PointSection:
-        """The point with `megatron` and these options."""
-        strategy = self.section.strategy.model_copy(update={"name": "megatron", "options": dict(options)})
-        return self.section.model_copy(update={"strategy": strategy})
+    def section_of(self, choice: Choice) -> PointSection:
+        """The point that is divided so."""
+        strategy = self.section.strategy.model_copy(update={"name": choice.strategy, "options": dict(choice.options)})
+        model = self.section.model.model_copy(update={"batch": choice.batch} if choice.batch else {})
+        return self.section.model_copy(update={"strategy": strategy, "model": model})
 
-    def scenario(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The document of a scenario with `megatron` and these options."""
-        return {**self.document, "strategy": {"name": "megatron", "options": dict(options)}}
+    def scenario(self, choice: Choice) -> dict[str, Any]:
+        """The document of a scenario that is divided so."""
+        strategy = {"name": choice.strategy, "options": dict(choice.options)}
+        model = {**self.document["model"], **({"batch": choice.batch} if choice.batch else {})}
+        return {**self.document, "model": model, "strategy": strategy}
 
     def memory(self) -> float:
         """Bytes that a GPU has. Raises InputFault where neither the device nor the question says."""

@@ -11,21 +11,23 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from heapq import heapify, heappop, heappush
 
 from gradwire.faults import InputFault
-from gradwire.runs.comparing.division_question import DivisionQuestion
+from gradwire.runs.comparing.division_question import Choice, DivisionQuestion
 from gradwire.runs.compiling.by_class import by_class, with_fabric
 from gradwire.runs.compiling.ideal_times import held_rule
 from gradwire.runs.compiling.many_points import side_by_side
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.resolution.transport_fit import buffer_bytes
 from gradwire.scenario.schema import PointSection
-from gradwire.workloads.divisions.choices import DivisionChoice, choices
+from gradwire.workloads.divisions.choices import choices
+from gradwire.workloads.divisions.job_memory import sharded_memory
 from gradwire.workloads.divisions.least_time import LeastTime, busiest_s, least_time
 from gradwire.workloads.divisions.memory import Memory, PieceSizes, memory_of, sizes_of
+from gradwire.workloads.divisions.sharded_choices import sharded_choices, sharded_least_time
 from gradwire.workloads.engines.parallel.segments import Cut, cut
-from gradwire.workloads.job import Job
 
 BEST = 10
 """Divisions that are shown."""
@@ -40,22 +42,23 @@ MEMORY = "need more memory than a GPU has"
 class Candidate:
     """A division that fits into memory."""
 
-    choice: DivisionChoice
+    choice: Choice
     memory: Memory
-    job: Job
-    cut: Cut
+    #: The bound at a payload rate of a NIC, as a chain through the schedule; and a weaker one, which takes no time.
+    least_time: Callable[[float], LeastTime]
+    quick_time_s: Callable[[float], float]
     rate_bytes_per_s: float
     _least: dict[float, LeastTime] = field(default_factory=dict)
 
     def least(self, factor: float) -> LeastTime:
-        """The bound at a multiple of the rate, as a chain through the schedule."""
+        """The bound at a multiple of the rate."""
         if factor not in self._least:
-            self._least[factor] = least_time(self.job, self.choice, self.cut, self.rate_bytes_per_s * factor)
+            self._least[factor] = self.least_time(self.rate_bytes_per_s * factor)
         return self._least[factor]
 
     def quick_s(self, factor: float) -> float:
-        """A weaker bound, which takes no time."""
-        return busiest_s(self.job, self.choice, self.cut, self.rate_bytes_per_s * factor)
+        """The weaker bound at a multiple of the rate."""
+        return self.quick_time_s(self.rate_bytes_per_s * factor)
 
 
 @dataclass(frozen=True)
@@ -103,8 +106,12 @@ class FoundDivisions:
 
     @property
     def best(self) -> tuple[Estimated, ...]:
-        """The divisions that are shown, the fastest first."""
-        return self.estimated[:BEST]
+        """The divisions that are shown, the fastest first; behind them the fastest of each family that is not there."""
+        best = self.estimated[:BEST]
+        families = {each.candidate.choice.family for each in best}
+        others = {each.candidate.choice.family: each for each in reversed(self.estimated[BEST:])}
+        further = [each for family, each in others.items() if family not in families]
+        return (*best, *sorted(further, key=lambda each: each.time_s))
 
     def fastest_at(self, factor: float) -> Estimated:
         """The fastest division at another rate."""
@@ -139,6 +146,8 @@ def search(
         raise InputFault(f"--gpus {question.gpus}: no division of {question.model} fits: {reasons}")
     estimates = _CandidateEstimates(question, jobs, on_done, len(fitting))
     estimates.until_sure(fitting, 1.0, BEST)
+    for family in sorted({each.choice.family for each in fitting} - {""}):
+        estimates.until_sure([each for each in fitting if each.choice.family == family], 1.0, 1, family=family)
     complete = {factor: estimates.until_sure(fitting, factor, 1, MOST_FURTHER) for factor in FACTORS[1:]}
     if not estimates.done:
         reasons = "; ".join(dict.fromkeys(estimates.refused.values()))
@@ -168,8 +177,30 @@ def candidates(question: DivisionQuestion) -> tuple[list[Candidate], Counter[str
         if memory.total_bytes > limit_bytes:
             left_out[MEMORY] += 1
             continue
-        fitting.append(Candidate(choice, memory, job, cuts[shape], payload_bytes_per_s))
+        bound, quick = partial(least_time, job, choice, cuts[shape]), partial(busiest_s, job, choice, cuts[shape])
+        fitting.append(Candidate(choice, memory, bound, quick, payload_bytes_per_s))
+    sharded, more_left_out = _sharded(question, limit_bytes, payload_bytes_per_s)
+    return fitting + sharded, left_out + more_left_out
+
+
+def _sharded(
+    question: DivisionQuestion, limit_bytes: float, payload_bytes_per_s: float
+) -> tuple[list[Candidate], Counter[str]]:
+    """The ways to shard that fit into memory, and how many are left out, by reason."""
+    found, left_out = sharded_choices(question.asked())
+    job, fitting = question.resolved.job, []
+    for choice in found:
+        memory = sharded_memory(job.profile, choice)
+        if memory.total_bytes > limit_bytes:
+            left_out[MEMORY] += 1
+            continue
+        bound = partial(sharded_least_time, job, choice)
+        fitting.append(Candidate(choice, memory, bound, _whole(bound), payload_bytes_per_s))
     return fitting, left_out
+
+
+def _whole(bound: Callable[[float], LeastTime]) -> Callable[[float], float]:
+    return lambda rate_bytes_per_s: bound(rate_bytes_per_s).iteration_s
 
 
 @dataclass
@@ -185,11 +216,18 @@ class _CandidateEstimates:
         self.done: list[Estimated] = []
         self.refused: dict[str, str] = {}
         self.others_cpu_s = 0.0
-        self._tried: set[DivisionChoice] = set()
+        self._tried: set[Choice] = set()
 
-    def until_sure(self, fitting: Sequence[Candidate], factor: float, best: int, most: int | None = None) -> bool:
-        """Estimates candidates in the order of their bounds until none of the others can be among the best; returns
-        whether that came before `most` were estimated.
+    def until_sure(
+        self,
+        fitting: Sequence[Candidate],
+        factor: float,
+        best: int,
+        most: int | None = None,
+        family: str | None = None,
+    ) -> bool:
+        """Estimates candidates in the order of their bounds until none of the others can be among the best, or the best of a
+        family; returns whether that came before `most` were estimated.
 
         A candidate's weaker bound stands for its better one until that decides.
         """
@@ -201,7 +239,7 @@ class _CandidateEstimates:
         heapify(left)
         batch: list[Candidate] = []
         made = 0
-        while left and left[0][0] < self._limit_s(factor, best):
+        while left and left[0][0] < self._limit_s(factor, best, family):
             _, number, is_chain = heappop(left)
             if not is_chain:
                 heappush(left, (fitting[number].least(factor).iteration_s, number, True))
@@ -217,14 +255,16 @@ class _CandidateEstimates:
             self._estimate(batch)
         return True
 
-    def _limit_s(self, factor: float, best: int) -> float:
-        times = sorted(each.times_s[factor] for each in self.done)
+    def _limit_s(self, factor: float, best: int, family: str | None) -> float:
+        times = sorted(
+            each.times_s[factor] for each in self.done if family is None or each.candidate.choice.family == family
+        )
         return times[best - 1] if len(times) >= best else float("inf")
 
     def _estimate(self, batch: Sequence[Candidate]) -> None:
         self.on_done(f"estimating divisions: {len(self.done)} done, {self.candidates:,} fit into memory")
         self._tried |= {each.choice for each in batch}
-        sections = [self.question.section_of(each.choice.options) for each in batch]
+        sections = [self.question.section_of(each.choice) for each in batch]
         for candidate, result in zip(batch, side_by_side(estimated_times, sections, self.jobs), strict=True):
             if isinstance(result, str):
                 self.refused[str(candidate.choice)] = result

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.parallel.ring_attention import key_value_values
@@ -107,6 +107,17 @@ class DivisionChoice:
     #: Workers that divide the experts; of those that hold the same parameters but for these.
     experts: int = 1
 
+    strategy: ClassVar[str] = "megatron"
+    #: Samples of a worker, which `options` have instead.
+    batch: ClassVar[int | None] = None
+    #: Divisions of one family are ranked among themselves as well.
+    family: ClassVar[str] = ""
+
+    @property
+    def title(self) -> str:
+        """The products of the groups."""
+        return f"{self.data} x {self.tensor} x {self.pipeline}"
+
     @property
     def holders(self) -> int:
         """Workers that hold the same parameters, but for experts."""
@@ -191,7 +202,7 @@ def choices(asked: DivisionRequest) -> tuple[list[DivisionChoice], Counter[str]]
                 parts = [
                     (chunks, ends, samples, microbatches)
                     for chunks, ends in pieces
-                    for samples, microbatches in _microbatches(asked.samples // data)
+                    for samples, microbatches in split_into_microbatches(asked.samples // data)
                     if pipeline * chunks * microbatches <= MOST_PASSES
                 ]
                 left_out[PASSES] += not parts
@@ -269,8 +280,8 @@ def end_blocks(blocks: int, pieces: int) -> tuple[int | None, int | None] | None
     return (None, left) if pieces > 1 and left > 0 and piece_blocks(blocks, pieces, None, left) else None
 
 
-def _microbatches(samples: int) -> Iterator[tuple[int, int]]:
-    """Samples of a microbatch, and microbatches of so many samples."""
+def split_into_microbatches(samples: int) -> Iterator[tuple[int, int]]:
+    """Yields numbers of samples of a microbatch, and of microbatches of so many samples."""
     for size in MICROBATCH_SAMPLES:
         if samples % size == 0:
             yield size, samples // size

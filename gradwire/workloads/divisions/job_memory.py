@@ -12,10 +12,12 @@ from gradwire.faults import InputFault
 from gradwire.workloads.called_strategy import state_bytes_of
 from gradwire.workloads.divisions.choices import DivisionChoice
 from gradwire.workloads.divisions.memory import Memory, kept_bytes, memory_of, sizes_of
+from gradwire.workloads.divisions.sharded_choices import ShardedChoice
 from gradwire.workloads.engines.allreduce_plan import BYTES_ON_WIRE
 from gradwire.workloads.engines.parallel.segments import cut
 from gradwire.workloads.engines.parallel.sharded import ROOT, units_of
 from gradwire.workloads.job import Job
+from gradwire.workloads.models.profile import Profile
 from gradwire.workloads.models.resized import sample_tokens
 from gradwire.workloads.strategies.fsdp import FsdpOptions
 from gradwire.workloads.strategies.megatron import MegatronOptions
@@ -32,10 +34,28 @@ def job_memory(job: Job, strategy: Strategy, options: Options) -> Memory:
         state_bytes = ADAM_BYTES
     # Of what a strategy keeps for each parameter, it says only how much it is together.
     states_bytes = job.profile.parameters * state_bytes
-    activations_bytes = (
-        sum(kept_bytes(layer, tokens) for layer in job.profile.layers) * tokens * job.batch if tokens else 0.0
-    )
-    return Memory(0.0, 0.0, states_bytes, activations_bytes, _gathered_bytes(job, options))
+    if isinstance(options, FsdpOptions):
+        activations_bytes = _kept_bytes(job.profile, tokens, options.recompute) * job.batch / options.microbatches
+        return Memory(0.0, 0.0, states_bytes, activations_bytes, _gathered_bytes(job.profile, options))
+    return Memory(0.0, 0.0, states_bytes, _kept_bytes(job.profile, tokens) * job.batch)
+
+
+def sharded_memory(profile: Profile, choice: ShardedChoice) -> Memory:
+    """Returns the memory of a GPU of fully sharded data parallelism."""
+    states_bytes = profile.parameters * ADAM_BYTES / choice.shard
+    activations_bytes = _kept_bytes(profile, sample_tokens(profile), choice.recompute) * choice.samples
+    gathered_bytes = _gathered_bytes(profile, FsdpOptions(**choice.options))
+    return Memory(0.0, 0.0, states_bytes, activations_bytes, gathered_bytes)
+
+
+def _kept_bytes(profile: Profile, tokens: int, recompute: str = "none") -> float:
+    """Returns the bytes of a sample's activations; 0 for models without tokens."""
+    if not tokens:
+        return 0.0
+    if recompute == "none":
+        return sum(kept_bytes(layer, tokens) for layer in profile.layers) * tokens
+    (sizes,) = sizes_of(profile, cut(profile, 1).stages, tokens)
+    return (sizes.kept_bytes[recompute] + sizes.again_bytes[recompute]) * tokens
 
 
 def _tokens(job: Job) -> int:
@@ -46,10 +66,8 @@ def _tokens(job: Job) -> int:
         return 0
 
 
-def _gathered_bytes(job: Job, options: Options) -> float:
-    if not isinstance(options, FsdpOptions):
-        return 0.0
-    units = units_of(job.profile)
+def _gathered_bytes(profile: Profile, options: FsdpOptions) -> float:
+    units = units_of(profile)
     root = sum(unit.values for unit in units if unit.name == ROOT)
     blocks = sorted((unit.values for unit in units if unit.name != ROOT), reverse=True)
     held = sum(blocks if not options.reshard_after_forward else blocks[: 1 + options.prefetch])

@@ -26,6 +26,7 @@ from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runs.compiling.part_of_job import compiled_part
 from gradwire.runs.executing.executor_choice import Where
 from gradwire.scenario.loading import scenario_of
+from gradwire.workloads.divisions.job_memory import job_memory
 from tests.shared.parts import in_order, tells
 
 SMALL = DivisionQuestion("llama3-8b", 64, device="h100", samples=64)
@@ -44,20 +45,39 @@ def test_nothing_that_is_left_out_could_be_among_the_best(found: FoundDivisions,
         assert each.times_s[2.0] <= each.time_s <= each.times_s[0.5]
         assert 0 < (found.mfu(each) or 0) < 0.4
     known = {each.candidate.choice for each in found.estimated}
-    last_s = found.best[-1].time_s
+    last_s = found.best[:10][-1].time_s
     others = [each for each in candidates(SMALL)[0] if each.choice not in known]
-    assert len(found.best) == 10
     assert others
     assert all(each.least(1.0).iteration_s >= last_s for each in others)
     division_answer.write_files(found, tmp_path)
     kept = json.loads((tmp_path / division_answer.JSON_FILE).read_text())
-    assert [row["place"] for row in kept["divisions"]] == list(range(1, 11))
+    assert [row["place"] for row in kept["divisions"]][:10] == list(range(1, 11))
     assert {path.name for path in tmp_path.iterdir()} >= {
         division_answer.CSV_FILE,
         division_answer.SCENARIO_FILE,
         "chart.png",
     }
     assert "lower bound" in " ".join(division_answer.describe(found))
+
+
+def test_sharded_data_parallelism_is_among_the_rows(found: FoundDivisions) -> None:
+    families = [each.candidate.choice.family for each in found.best]
+    assert {"FSDP", "HSDP"} <= set(families)
+    slow = [each for each in found.estimated if each.candidate.choice.family == "HSDP"][:1]
+    others = [each for each in found.estimated if each.candidate.choice.family != "HSDP"]
+    behind = replace(found, estimated=(*others, *others, *slow))
+    assert behind.best[10:] == tuple(slow)
+    rows = division_answer.list_rows(behind)
+    assert [row["place"] for row in rows] == [*range(1, 11), None]
+    assert rows[-1]["division"].startswith("HSDP 8 x 8")
+
+
+def test_a_scenario_of_a_sharded_division_is_the_point_that_was_estimated(found: FoundDivisions) -> None:
+    sharded = next(each for each in found.best if each.candidate.choice.family == "HSDP")
+    (point,) = scenario_of(SMALL.scenario(sharded.candidate.choice), ()).points
+    assert point.section == SMALL.section_of(sharded.candidate.choice)
+    memory = job_memory(point.resolved.job, point.resolved.strategy, point.resolved.options)
+    assert memory.total_bytes == pytest.approx(sharded.candidate.memory.total_bytes)
 
 
 def test_the_fastest_run_in_part_as_points_of_a_scenario(found: FoundDivisions) -> None:
@@ -130,7 +150,7 @@ def test_bounds_of_exchanges_between_replicas_are_below_estimates(model: str, ke
         of_count.setdefault(getattr(each.choice, key), each)
     assert len(of_count) >= 3
     for each in of_count.values():
-        result = estimated_times(question.section_of(each.choice.options))
+        result = estimated_times(question.section_of(each.choice))
         assert not isinstance(result, str), result
         assert all(each.least(factor).iteration_s <= time_s * (1 + 1e-9) for factor, time_s in result[0].items())
 
