@@ -108,7 +108,7 @@ hooks: $(VENV)/installed
 # The site, with search, in build/site. Dead links are errors.
 docs: $(VENV)/installed
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet
-	@echo "site: build/site; $(VENV)/bin/mkdocs serve shows it, with search, at http://127.0.0.1:8000"
+	@echo "site: build/site/index.html, which a browser opens as a file, with its search"
 
 # Pictures of docs/gallery.md, recordings of terminals, and outputs of the notebooks, anew: some minutes. PARTS=pictures, recordings or notebooks.
 gallery: setup test-packages

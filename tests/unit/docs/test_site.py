@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from benchmarks.site_questions import MOST_RESULTS, Question, found, index_of, questions
+from tests.shared.browser import BROWSER, FLAGS
 from tests.shared.snippets import ROOT
+
+LIMIT_S = 600
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +37,16 @@ def index(site: Path) -> Any:
 @pytest.mark.parametrize("question", questions(), ids=lambda question: question.words)
 def test_a_search_leads_to_the_answer(index: Any, question: Question) -> None:
     assert question.page in found(index, question.words)[:MOST_RESULTS], question.text
+
+
+def test_a_site_that_is_opened_as_files_can_be_searched(site: Path, tmp_path: Path) -> None:
+    """The virtual clock of the browser stands still while it loads, so that a busy machine does not matter."""
+    assert BROWSER is not None, "no Chromium"
+    command = [BROWSER, *FLAGS, f"--user-data-dir={tmp_path}", "--virtual-time-budget=30000", "--dump-dom"]
+    page = f"{(site / 'trust' / 'limits.html').as_uri()}?q=oversubscription"
+    ended = subprocess.run([*command, page], capture_output=True, text=True, check=True, timeout=LIMIT_S)
+    results = re.findall(r'<a href="([^"#]+)[^"]*" class="md-search-result__link"', ended.stdout)
+    assert any("/fabrics.html" in result for result in results), results
 
 
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
