@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from gradwire.runs.ccl import CclOptions, ExpectedBusbw, Row, Wires
+    from gradwire.runs.ccl import ExpectedBusbw, Row
+    from gradwire.runs.ccl_machines import CclOptions, Wires
     from gradwire.runs.ccl_packets import PacketResult
 
 Kind = Annotated[
     str,
     typer.Argument(
-        metavar="COLLECTIVE", help="all-reduce, all-gather, reduce-scatter, broadcast or reduce", show_default=False
+        metavar="COLLECTIVE",
+        help="all-reduce, all-gather, reduce-scatter, broadcast, reduce, all-to-all, send-recv, gather, scatter or hypercube",
+        show_default=False,
     ),
 ]
 Machines = Annotated[int, typer.Option(help="machines, all alike")]
@@ -124,7 +127,8 @@ def add_to(app: typer.Typer) -> None:
     ) -> None:
         """Prints nccl-tests' table for a network, by estimate, with what NCCL chooses for each size."""
         from gradwire.cli.ccl_log_table import show_log
-        from gradwire.runs.ccl import TYPES, CclOptions, expectations_of, kind_of, row_of, rows, set_up, sizes_of
+        from gradwire.runs.ccl import expectations_of, kind_of, row_of, rows, sizes_of
+        from gradwire.runs.ccl_machines import TYPES, CclOptions, set_up
         from gradwire.runs.launch.place import refuse_unusable_file, writing
 
         given = CclOptions(
@@ -150,8 +154,8 @@ def add_to(app: typer.Typer) -> None:
         if log is not None:
             show_log(log, given, _written(context), kind_of(kind), as_json=as_json)
             return
-        comm, wires, notes = set_up(given)
         collective, width = kind_of(kind), TYPES[dtype]
+        comm, wires, notes = set_up(given, collective)
         wanted = expectations_of(expect or [])
         if csv_file:
             refuse_unusable_file(csv_file, "--csv")
@@ -257,7 +261,8 @@ def _record(row: Row, dtype: str) -> dict[str, object]:
 
 
 def _redop(row: Row) -> str:
-    return "sum" if "reduce" in row.kind.value else "none"
+    """As nccl-tests print it, whose send/recv has an operation that it does not use."""
+    return "sum" if "reduce" in row.kind.value or row.kind.value == "send-recv" else "none"
 
 
 def _expected(one: ExpectedBusbw, row: Row) -> dict[str, object]:

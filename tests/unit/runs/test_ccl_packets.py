@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import InternalFault
-from gradwire.runs.ccl import CclOptions, Row, kind_of, rows, set_up
+from gradwire.runs.ccl import Row, kind_of, rows
+from gradwire.runs.ccl_machines import CclOptions, set_up
 from gradwire.runs.ccl_packets import read_points, scenario_of, why_not
 from gradwire.runs.estimation import estimate_points
 from gradwire.scenario.loading import scenario_of as loaded
