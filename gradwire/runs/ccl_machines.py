@@ -116,6 +116,8 @@ class CclOptions:
     mtu_bytes: int | None
     #: Release of EFA's plugin; None: that of the version.
     plugin: str | None = None
+    #: What NCCL counts for the slot of a GPU, as a topology file has it; None: that of its generation.
+    slot_gb_per_s: float | None = None
 
 
 def set_up(given: CclOptions, kind: TestedCall = Collective.ALL_REDUCE) -> tuple[Communicator, Wires, list[str]]:
@@ -152,6 +154,7 @@ def set_up(given: CclOptions, kind: TestedCall = Collective.ALL_REDUCE) -> tuple
         links=device.links if given.links is None else given.links,
         nvswitch=given.nvswitch and given.links != 0,
         amd=given.amd,
+        slot_gb_per_s=given.slot_gb_per_s,
     )
     comm = Communicator(version, machine, given.machines, environment, plugin)
     own_s = plugin.crossing_s if plugin else transport.crossing_s

@@ -36,6 +36,7 @@ TUNER = "NCCL_TUNER_PLUGIN"
 NAMES = ("NCCL_ALGO", "NCCL_PROTO", NVLS_ENABLE, TUNER, *NUMBERS)
 """Variables that are honoured. NCCL_NCHANNELS_PER_NET_PEER is of sends and receives (`grouped`), and changes no collective.
 NCCL_NCHANNELS is short for the least and the most at once."""
+TOPOLOGY = "NCCL_TOPO_FILE"
 PREFIXED_SINCE = (2, 24)
 MAX_BUFFER_BYTES = 1 << 30
 
@@ -110,6 +111,8 @@ def _listed(elements: str, text: str, variable: str, names: Sequence[str]) -> fr
 
 def environment_of(variables: Mapping[str, str], version: Version) -> Environment:
     """Returns the settings of these variables. Raises InputFault for names and values that are not understood."""
+    if TOPOLOGY in variables:
+        raise InputFault(f"{TOPOLOGY}: `gradwire ccl` takes the file as --topology, and says what it uses of it")
     unknown = sorted(set(variables) - set(NAMES))
     if unknown:
         raise InputFault(f"{unknown[0]}: not a variable that the choice of a collective knows; {', '.join(NAMES)} are")

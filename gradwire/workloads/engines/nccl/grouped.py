@@ -31,7 +31,6 @@ from gradwire.workloads.engines.nccl.duration import (
     MachineNetwork,
 )
 from gradwire.workloads.engines.nccl.pieces import STEPS
-from gradwire.workloads.engines.nccl.search import PCI_GB_PER_S, PCI_PAYLOAD_GB_PER_S
 from gradwire.workloads.engines.nccl.tables import HopKind, Protocol
 
 BATCH = 8
@@ -194,8 +193,8 @@ class GroupFacts:
     def _slot_rate(self) -> float:
         """A slot without NVLink carries messages to all others, and those of sockets at NCCL's rate of copies."""
         machine = self.comm.machine
-        table = PCI_PAYLOAD_GB_PER_S if machine.links and machine.gpu_direct else PCI_GB_PER_S
-        return table[machine.gpu] * 1e9
+        is_direct = machine.links and machine.gpu_direct
+        return (machine.pci_payload_gb_per_s if is_direct else machine.pci_gb_per_s) * 1e9
 
     def carried_s(self, pieces: GroupPieces, load: GroupLoad) -> float:
         """Returns the seconds that the bytes of a group take where most of them pass."""
@@ -265,7 +264,7 @@ def channels_of_a_peer(comm: Communicator) -> int:
 def _net_channels(comm: Communicator, every: int) -> int:
     """Channels to a peer of another machine, by default."""
     machine = comm.machine
-    slot = PCI_GB_PER_S[machine.gpu]
+    slot = machine.pci_gb_per_s
     rate = min(machine.nic_gb_per_s, slot)
     # As many NICs as the GPU's slot feeds (`getLocalNetCountByBw`).
     nics = min(max(1, machine.nics // machine.gpus), ceil(slot / rate))
