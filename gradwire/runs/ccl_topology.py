@@ -90,7 +90,7 @@ class MachineTopology:
     """What a file says of a machine. None: it does not say it."""
 
     gpus: int
-    #: A name, or the capability of a GPU that has none here.
+    #: A name, or the capability or architecture of a GPU that has none here.
     gpu: str | None
     links: int | None
     nvswitch: bool | None
@@ -226,17 +226,15 @@ class _Machine:
 
     def _gpu(self, gpus: list[TopologyElement], bare: list[TopologyElement]) -> str | None:
         self._say(bare, "is a GPU without <gpu>: taken as the others, or as --gpu and --nvlink say")
-        kinds: dict[int, TopologyElement] = {}
+        kinds: dict[str, TopologyElement] = {}
         for gpu in gpus:
-            kinds.setdefault(gpu.number("sm", 0), gpu)
-        kinds.pop(0, None)
-        self._say([gpu for gpu in gpus if not gpu.number("sm", 0)], "has no sm: taken as --gpu says")
+            kinds.setdefault(_kind_of(gpu), gpu)
+        self._say([gpu for gpu in gpus if not _kind_of(gpu)], "has no sm: taken as --gpu says")
+        kinds.pop("", None)
         if len(kinds) > 1:
-            said = " and ".join(f"sm={sm} (line {gpu.line})" for sm, gpu in kinds.items())
+            said = " and ".join(f"{kind} (line {gpu.line})" for kind, gpu in kinds.items())
             raise InputFault(f"<gpu> {said}: the model has machines of one kind of GPU")
-        if not kinds:
-            return None
-        return GPU_OF.get(next(iter(kinds)), f"sm={next(iter(kinds))}")
+        return next((GPU_OF.get(gpu.number("sm", 0), kind) for kind, gpu in kinds.items()), None)
 
     def _links(self, gpus: list[TopologyElement]) -> tuple[int | None, bool | None]:
         """Links of a GPU, and whether they go to NVSwitch. A dump has all; a file without `sm` leaves them to NCCL."""
@@ -324,6 +322,13 @@ class _Machine:
             waiting += one.children
         for tag in sorted(unknown):
             self._say(sorted(unknown[tag], key=lambda one: one.line), "is not used")
+
+
+def _kind_of(gpu: TopologyElement) -> str:
+    """A GPU's capability, or AMD's architecture as RCCL writes it; "" where the file does not say it."""
+    if sm := gpu.number("sm", 0):
+        return f"sm={sm}"
+    return f"gcn={gpu.attributes['gcn'][:40]}" if "gcn" in gpu.attributes else ""
 
 
 def _class_of(pci: TopologyElement) -> str:

@@ -90,9 +90,10 @@ def test_a_file_without_gpus_of_its_own_leaves_them_to_the_options(tmp_path: Pat
     assert (found.gpus, found.gpu, found.links, found.nics, found.nic) == (8, None, None, 8, None)
 
 
-def test_gpus_that_are_not_known_are_asked_for(tmp_path: Path) -> None:
-    found = topology_of(tmp_path, FILE.replace('sm="90"', 'sm="120"'))
-    with pytest.raises(InputFault, match=in_order("sm=120", "--gpu")):
+@pytest.mark.parametrize("kind", ['sm="120"', 'gcn="gfx942"'])
+def test_gpus_that_are_not_known_are_asked_for(tmp_path: Path, kind: str) -> None:
+    found = topology_of(tmp_path, FILE.replace('sm="90"', kind))
+    with pytest.raises(InputFault, match=in_order(kind.replace('"', ""), "--gpu")):
         found.options(USUAL, frozenset())
     assert found.options(USUAL, frozenset({"gpu"})).gpu == "h100"
 
