@@ -27,7 +27,7 @@ from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import read_text
 from gradwire.runs.ccl_machines import CclOptions
 from gradwire.workloads.engines.nccl.devices import GpuName
-from gradwire.workloads.engines.nccl.search import MAX_GPUS, MAX_NICS
+from gradwire.workloads.engines.nccl.search import MAX_GPUS, MAX_NICS, PCI_GB_PER_S
 
 MOST_BYTES = 4 << 20
 """The file of a machine of eight GPUs has 10 KB, that of an NVL72 less than 200 KB."""
@@ -292,7 +292,10 @@ class _Machine:
         if not told:
             return None
         rates = [_gb_per_s(slot) for slot in told]
-        slowest = min(rates)
+        most, slowest = max(PCI_GB_PER_S.values()), min(rates)
+        if slowest > most:
+            self._say(told, f"has PCI Express 6: counted as the {most:g} GB/s of 5, with which the model's tables end")
+            return most
         faster = [slot for slot, rate in zip(told, rates, strict=True) if rate > slowest]
         self._say(faster, f"has more than the {slowest:g} GB/s of another GPU's slot: counted as that")
         return slowest

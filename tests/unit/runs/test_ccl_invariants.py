@@ -135,6 +135,11 @@ def test_no_send_is_faster_than_what_carries_it() -> None:
     examine_groups(range(2000))
 
 
+@pytest.mark.long
+def test_no_send_is_faster_than_what_carries_it_on_twenty_thousand_machines() -> None:
+    examine_groups(range(2000, 22_000))
+
+
 def examine(seeds: range) -> None:
     for seed in seeds:
         given, kind = machines(seed), KINDS[seed % len(KINDS)]

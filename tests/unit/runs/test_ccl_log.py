@@ -10,7 +10,7 @@ import pytest
 from gradwire.faults import InputFault
 from gradwire.runs.ccl import row_of
 from gradwire.runs.ccl_log import compare, explain, kind_of_log, known_version, parse_log, read_log
-from gradwire.runs.ccl_machines import CclOptions, set_up
+from gradwire.runs.ccl_machines import CclOptions, TestedCall, set_up
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.grouped import GroupedCall
 from tests.shared.ccl_given import USUAL
@@ -31,7 +31,7 @@ def head(gpu: str, machines: int = 2, gpus: int = 8) -> str:
     )
 
 
-def as_log(given: CclOptions, kind: Collective = ALL_REDUCE, before: str = "", sizes: tuple[int, ...] = SIZES) -> str:
+def as_log(given: CclOptions, kind: TestedCall = ALL_REDUCE, before: str = "", sizes: tuple[int, ...] = SIZES) -> str:
     """A log that the model itself would write of some machines."""
     comm, wires, _ = set_up(given)
     lines = []
@@ -126,6 +126,14 @@ def test_the_limit_that_slowed_a_log_is_found(real: CclOptions, option: str) -> 
     why = explain(rows, DEFAULT, ALL_REDUCE, compared)
     assert why is not None
     assert why.option == option
+
+
+def test_the_limit_that_slowed_an_all_to_all_is_found() -> None:
+    kind = GroupedCall.ALL_TO_ALL
+    rows = parse_log(as_log(replace(DEFAULT, nics=4), kind, sizes=SIZES[1:]), "log").rows
+    why = explain(rows, DEFAULT, kind, compare(rows, DEFAULT, kind))
+    assert why is not None
+    assert why.option == "--nics 4"
 
 
 def test_what_is_as_expected_needs_no_cause_and_what_nothing_explains_gets_none() -> None:

@@ -74,6 +74,7 @@ NOTES = [
     (FILE.replace("</system>", "<coll/>\n<coll/></system>"), ("<coll>", "not used")),
     (FILE.replace('tclass="0x068000"', 'tclass="0x030200"'), ("line 5", "<nvlink>", "not to NVSwitch")),
     (FILE.replace(GPU, "").replace(NET, ""), ("line 7", "without <net>", "line 4", "without <gpu>")),
+    (FILE.replace("32.0 GT/s", "64.0 GT/s"), ("line 4, 12, 20 and 5 more: <pci>", "PCI Express 6", "48 GB/s")),
     (FILE.replace(SLOT, 'link_speed="8.0 GT/s PCIe" link_width="16"', 2), ("<pci>", "12 GB/s", "counted as that")),
 ]
 
