@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from gradwire.runs.ccl import CclOptions, ExpectedBusbw, Row, Wires
+    from gradwire.runs.ccl import ExpectedBusbw, Row
+    from gradwire.runs.ccl_machines import CclOptions, Wires
     from gradwire.runs.ccl_packets import PacketResult
 
 Kind = Annotated[
     str,
     typer.Argument(
-        metavar="COLLECTIVE", help="all-reduce, all-gather, reduce-scatter, broadcast or reduce", show_default=False
+        metavar="COLLECTIVE",
+        help="all-reduce, all-gather, reduce-scatter, broadcast, reduce, all-to-all, send-recv, gather, scatter or hypercube",
+        show_default=False,
     ),
 ]
 Machines = Annotated[int, typer.Option(help="machines, all alike")]
@@ -80,6 +83,14 @@ Log = Annotated[
         help="a log of nccl-tests: its rows beside what the model expects of its machines, and which limit explains the difference",
     ),
 ]
+TopologyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--topology",
+        metavar="FILE",
+        help="the machine's GPUs, NVLinks, slots and NICs as NCCL_TOPO_DUMP_FILE writes them and NCCL_TOPO_FILE reads them",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON and nothing else")]
 Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="also write the rows to this file")]
 HEAD = (
@@ -119,12 +130,15 @@ def add_to(app: typer.Typer) -> None:
         expect: Expect = None,
         packets: WithPackets = False,
         log: Log = None,
+        topology: TopologyFile = None,
         as_json: AsJson = False,
         csv_file: Csv = None,
     ) -> None:
         """Prints nccl-tests' table for a network, by estimate, with what NCCL chooses for each size."""
         from gradwire.cli.ccl_log_table import show_log
-        from gradwire.runs.ccl import TYPES, CclOptions, expectations_of, kind_of, row_of, rows, set_up, sizes_of
+        from gradwire.runs.ccl import expectations_of, kind_of, row_of, rows, sizes_of
+        from gradwire.runs.ccl_machines import TYPES, CclOptions, set_up
+        from gradwire.runs.ccl_topology import read_topology
         from gradwire.runs.launch.place import refuse_unusable_file, writing
 
         given = CclOptions(
@@ -147,11 +161,15 @@ def add_to(app: typer.Typer) -> None:
             mtu_bytes=mtu,
             plugin=plugin,
         )
+        written, machine = _written(context), read_topology(topology) if topology else None
+        if machine:
+            given, written = machine.options(given, written), written | machine.said()
         if log is not None:
-            show_log(log, given, _written(context), kind_of(kind), as_json=as_json)
+            show_log(log, given, written, kind_of(kind), as_json=as_json)
             return
-        comm, wires, notes = set_up(given)
         collective, width = kind_of(kind), TYPES[dtype]
+        comm, wires, notes = set_up(given, collective)
+        notes += machine.notes if machine else ()
         wanted = expectations_of(expect or [])
         if csv_file:
             refuse_unusable_file(csv_file, "--csv")
@@ -178,7 +196,7 @@ def add_to(app: typer.Typer) -> None:
 
 def _written(context: typer.Context) -> frozenset[str]:
     """The options that are on the command line, by their names in `CclOptions`."""
-    names = {"nccl": "version"}
+    names = {"nccl": "version", "nvlink": "links"}
     sources = {name: context.get_parameter_source(name) for name in context.params}
     written = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
     return frozenset(names.get(name, name) for name in written)
@@ -257,7 +275,8 @@ def _record(row: Row, dtype: str) -> dict[str, object]:
 
 
 def _redop(row: Row) -> str:
-    return "sum" if "reduce" in row.kind.value else "none"
+    """As nccl-tests print it, whose send/recv has an operation that it does not use."""
+    return "sum" if "reduce" in row.kind.value or row.kind.value == "send-recv" else "none"
 
 
 def _expected(one: ExpectedBusbw, row: Row) -> dict[str, object]:

@@ -9,9 +9,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gradwire.runs.ccl import CclOptions
     from gradwire.runs.ccl_log import Compared, WhatIf
-    from gradwire.workloads.engines.collectives.schedule import Collective
+    from gradwire.runs.ccl_machines import CclOptions, TestedCall
 
 HEAD = (
     f"{'size':>14} {'measured':>11} {'expected':>11} {'ratio':>6} {'measured':>9} {'expected':>9}  expected\n"
@@ -19,7 +18,7 @@ HEAD = (
 )
 
 
-def show_log(path: Path, given: CclOptions, written: frozenset[str], kind: Collective, *, as_json: bool) -> None:
+def show_log(path: Path, given: CclOptions, written: frozenset[str], kind: TestedCall, *, as_json: bool) -> None:
     """Prints the rows of a log beside those of the model. Raises InputFault."""
     from gradwire.runs.ccl_log import compare, explain, facts_of, kind_of_log, known_version, read_log
     from gradwire.terminal_text import visible
@@ -89,7 +88,7 @@ def _print_findings(compared: Sequence[Compared], why: WhatIf | None) -> None:
 
 
 def _document(
-    given: CclOptions, kind: Collective, compared: Sequence[Compared], why: WhatIf | None, sources: Any
+    given: CclOptions, kind: TestedCall, compared: Sequence[Compared], why: WhatIf | None, sources: Any
 ) -> dict[str, object]:
     return {
         "collective": kind.value,

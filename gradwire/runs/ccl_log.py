@@ -19,9 +19,9 @@ from typing import Any
 from gradwire.faults import InputFault
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import read_text
-from gradwire.runs.ccl import MOST_REPLAYED_OPS, TYPES, CclOptions, Row, bus_factor, row_of, set_up
-from gradwire.workloads.engines.collectives.schedule import Collective
-from gradwire.workloads.engines.nccl.chooser import KINDS, SHARED
+from gradwire.runs.ccl import MOST_REPLAYED_OPS, Row, bus_factor, grain_bytes, kind_of, row_of
+from gradwire.runs.ccl_machines import TYPES, CclOptions, TestedCall, set_up
+from gradwire.workloads.engines.nccl.chooser import KINDS
 from gradwire.workloads.engines.nccl.devices import GpuName
 from gradwire.workloads.engines.nccl.tables import TABLES, name_of
 
@@ -37,7 +37,7 @@ EXPLAINED = 0.10
 """A change explains rows that are this close to it in the median."""
 _ROW = re.compile(
     r"(?:^|[\s>:])(?P<size>\d{1,14})\s+(?P<count>\d{1,14})\s+(?P<type>float|double|half|bfloat16|int32|int8)\s+"
-    r"(?P<redop>sum|prod|max|min|avg|none|mulsum)\s+(?:(?P<root>-?\d{1,6})\s+)?"
+    r"(?:(?P<redop>sum|prod|max|min|avg|none|mulsum)\s+(?:(?P<root>-?\d{1,6})\s+)?|-1\s+)?"
     r"(?P<time>\d{1,12}(?:\.\d{1,6})?)\s+(?P<algbw>\d{1,9}(?:\.\d{1,6})?)\s+(?P<busbw>\d{1,9}(?:\.\d{1,6})?)(?:\s|$)"
 )
 _RANK = re.compile(
@@ -46,7 +46,9 @@ _RANK = re.compile(
 )
 _VERSION = re.compile(r"NCCL version[:\s]+(?P<version>\d{1,3}\.\d{1,3})\.")
 _NICS = re.compile(r"NET/IB : Using (?P<nics>(?:\[\d{1,3}\]\S{1,64}\s+){1,64})")
-_PROGRAM = re.compile(r"\b(?P<kind>all_reduce|all_gather|reduce_scatter|broadcast|reduce)_perf\b")
+_PROGRAM = re.compile(
+    r"\b(?P<kind>all_reduce|all_gather|reduce_scatter|broadcast|reduce|alltoall|sendrecv|gather|scatter|hypercube)_perf(?:_mpi)?\b"
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class NcclLog:
     """All that a log says. None: it does not say it."""
 
     rows: list[LogRow] = field(default_factory=list)
-    kind: Collective | None = None
+    kind: TestedCall | None = None
     machines: int | None = None
     gpus: int | None = None
     gpu: str | None = None
@@ -146,10 +148,10 @@ def _take_debug_line(line: str, found: NcclLog) -> None:
     elif "NET/Socket : Using" in line and found.transport is None:
         found.transport = "tcp"
     elif program := _PROGRAM.search(line):
-        found.kind = next(kind for kind in KINDS if kind.value.replace("-", "_") == program["kind"])
+        found.kind = kind_of(program["kind"])
 
 
-def kind_of_log(found: NcclLog, ranks: int, given: Collective, *, is_given: bool) -> Collective:
+def kind_of_log(found: NcclLog, ranks: int, given: TestedCall, *, is_given: bool) -> TestedCall:
     """The collective of a log of so many GPUs: as its program says, or else as the command and the ratio of busbw to
     algbw say. Raises InputFault if the ratio is of another number of GPUs, or of another collective."""
     factors = [row.factor for row in found.rows if row.factor is not None]
@@ -188,16 +190,15 @@ class Compared:
 
 
 def compare(
-    rows: Sequence[LogRow], given: CclOptions, kind: Collective, most_ops: int = MOST_REPLAYED_OPS
+    rows: Sequence[LogRow], given: CclOptions, kind: TestedCall, most_ops: int = MOST_REPLAYED_OPS
 ) -> list[Compared]:
     """Compares rows with the model's of these machines, whose trees of up to `most_ops` ops are replayed. Rows of less
     than an element for each GPU are left out. Raises InputFault for machines that cannot be."""
     comm, wires, _ = set_up(given)
-    parts = comm.ranks if kind in SHARED else 1
     return [
         Compared(row.time_s, row_of(comm, wires, kind, row.size_bytes, TYPES[row.type_name], most_ops))
         for row in rows
-        if row.time_s > 0 and row.size_bytes >= TYPES[row.type_name] * parts
+        if row.time_s > 0 and row.size_bytes >= grain_bytes(kind, comm.ranks, TYPES[row.type_name])
     ]
 
 
@@ -235,7 +236,7 @@ def what_ifs(given: CclOptions) -> Iterator[WhatIf]:
         yield WhatIf(words, "--nvlink 0", replace(given, links=0))
 
 
-def explain(rows: Sequence[LogRow], given: CclOptions, kind: Collective, compared: Sequence[Compared]) -> WhatIf | None:
+def explain(rows: Sequence[LogRow], given: CclOptions, kind: TestedCall, compared: Sequence[Compared]) -> WhatIf | None:
     """The change that comes closest to the rows that are off and leaves the others as they are; None where none of them
     does."""
     off = {one.expected.size_bytes for one in compared if not one.is_expected}

@@ -16,9 +16,11 @@ from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog
 from gradwire.faults import InternalFault
 from gradwire.named_code import COMMAND_LINE, permit
-from gradwire.runs.ccl import TYPES, CclOptions, Row, Wires, set_up
-from gradwire.workloads.engines.collectives.schedule import PER_MEMBER
+from gradwire.runs.ccl import Row
+from gradwire.runs.ccl_machines import TYPES, CclOptions, Wires, set_up
+from gradwire.workloads.engines.collectives.schedule import PER_MEMBER, Collective
 from gradwire.workloads.engines.nccl.chooser import choose
+from gradwire.workloads.engines.nccl.grouped import GroupedCall
 from gradwire.workloads.engines.nccl.pieces import divide
 from gradwire.workloads.trace_replay import single_call
 from gradwire.workloads.trace_replay.compiler import GATE_LANE
@@ -51,8 +53,8 @@ MOST_MESSAGES = 200_000
 
 def why_not(given: CclOptions, row: Row) -> str:
     """Why a row is not run as packets; "" where it is."""
-    if given.machines == 1:
-        return "one machine has no network"
+    if isinstance(row.kind, GroupedCall) or given.machines == 1:
+        return "one machine has no network" if given.machines == 1 else "sends and receives have no packets here"
     if row.ranks > MOST_RANKS:
         return f"{row.ranks} GPUs are more than {MOST_RANKS}"
     if given.gpus % given.nics:
@@ -62,14 +64,14 @@ def why_not(given: CclOptions, row: Row) -> str:
     carried = 3 * 2 * row.size_bytes * given.machines
     if carried > MOST_CARRIED_BYTES:
         return f"three calls carry up to {carried / 1e9:.0f} GB, more than {MOST_CARRIED_BYTES / 1e9:.0f}"
-    is_other = given.transport == "efa" and not _is_chosen_without_plugin(given, row)
+    is_other = given.transport == "efa" and not _is_chosen_without_plugin(given, row, row.kind)
     return "packets go as NCCL chooses without the plugin, which takes something else here" if is_other else ""
 
 
-def _is_chosen_without_plugin(given: CclOptions, row: Row) -> bool:
+def _is_chosen_without_plugin(given: CclOptions, row: Row, kind: Collective) -> bool:
     comm, _, _ = set_up(replace(given, transport="rdma", plugin=None))
-    choice = choose(comm, row.kind, row.size_bytes)
-    pieces = divide(comm, row.kind, choice.algorithm, choice.protocol, row.size_bytes)
+    choice = choose(comm, kind, row.size_bytes)
+    pieces = divide(comm, kind, choice.algorithm, choice.protocol, row.size_bytes)
     taken = (choice.algorithm.value, choice.protocol.value, pieces.channels, pieces.chunk_bytes)
     return taken == (row.algorithm, row.protocol, row.channels, row.chunk_bytes)
 

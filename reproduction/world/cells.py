@@ -10,7 +10,8 @@ from pathlib import Path
 
 from gradwire.documents import Document
 from gradwire.faults import InputFault
-from gradwire.runs.ccl import CclOptions, row_of, set_up, size_of
+from gradwire.runs.ccl import row_of, size_of
+from gradwire.runs.ccl_machines import CclOptions, set_up
 from gradwire.workloads.engines.collectives.schedule import Collective
 
 FOLDER = Path(__file__).parent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from gradwire.runs.ccl import TRANSPORTS
+from gradwire.runs.ccl_machines import TRANSPORTS
 from gradwire.workloads.engines.nccl.chooser import LL, SIMPLE
 from gradwire.workloads.engines.nccl.duration import BURST_BYTES, SOCKETS_S
 from reproduction.world.cells import By, Called, Cell, Planned, Row, Source, WhatIf, unknown

@@ -1,4 +1,5 @@
-"""What no machine can do, whatever it is made of: random machines, with every algorithm and protocol that NCCL has there."""
+"""What no machine can do, whatever it is made of: random machines, with every algorithm and protocol that NCCL has there,
+and its groups of sends and receives."""
 
 from __future__ import annotations
 
@@ -9,11 +10,13 @@ from itertools import islice
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.runs.ccl import CclOptions, Wires, bus_factor, set_up
+from gradwire.runs.ccl import bus_factor
+from gradwire.runs.ccl_machines import CclOptions, Wires, set_up
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.chooser import Choice, Communicator, estimates
 from gradwire.workloads.engines.nccl.devices import DEVICES, GpuName
 from gradwire.workloads.engines.nccl.duration import CallFacts, duration_s
+from gradwire.workloads.engines.nccl.grouped import GroupedCall, GroupFacts, group_s
 from gradwire.workloads.engines.nccl.pieces import divide
 from gradwire.workloads.engines.nccl.search import PCI_PAYLOAD_GB_PER_S
 from gradwire.workloads.engines.nccl.tables import TABLES, Gpu, name_of
@@ -83,6 +86,58 @@ def refuse_gains(given: CclOptions, kind: Collective) -> None:
     if given.machines > 1:
         assert best_s(replace(given, machines=1), kind, LARGE) <= time_s * 1.005, given
     assert best_s(replace(given, nics=2 * given.nics), kind, LARGE) <= time_s * (1 + FILL), given
+
+
+def group_time_s(given: CclOptions, kind: GroupedCall, size_bytes: int) -> float:
+    comm, wires, _ = set_up(given)
+    return group_s(GroupFacts(comm, wires.network, kind, size_bytes))
+
+
+def refuse_impossible_groups(given: CclOptions, kind: GroupedCall, size_bytes: int) -> None:
+    """Fails if sends and receives are faster than what carries them."""
+    comm, _, _ = set_up(given)
+    device, ranks = DEVICES[GpuName(given.gpu)], comm.ranks
+    slot = PCI_PAYLOAD_GB_PER_S[device.gpu] * 1e9
+    links = max(device.links * (50e9 if device.gpu is Gpu.BLACKWELL else 25e9), slot)
+    rate = size_bytes / group_time_s(given, kind, size_bytes)
+    sent = rate if kind is GroupedCall.SEND_RECV else rate * (ranks - 1) / ranks
+    assert sent < links, given
+    if given.machines == 1:
+        return
+    far = rate if kind is GroupedCall.SEND_RECV else rate * (ranks - given.gpus) / ranks
+    nic = comm.machine.nic_bytes_per_s
+    if kind in (GroupedCall.ALL_TO_ALL, GroupedCall.HYPERCUBE):
+        assert far * given.gpus < min(comm.machine.nics * nic, given.gpus * slot), given
+    elif kind is GroupedCall.SCATTER:
+        assert far < min(comm.machine.nics * nic, given.gpus * slot), given
+    else:
+        # It comes to one GPU, or leaves it.
+        assert far < min(max(1, comm.machine.nics // given.gpus) * nic, slot), given
+
+
+def refuse_group_gains(given: CclOptions, kind: GroupedCall) -> None:
+    time_s = group_time_s(given, kind, LARGE)
+    if given.machines > 1:
+        assert group_time_s(replace(given, machines=1), kind, LARGE) <= time_s * 1.005, given
+    assert group_time_s(replace(given, nics=2 * given.nics), kind, LARGE) <= time_s, given
+
+
+def examine_groups(seeds: range) -> None:
+    for seed in seeds:
+        given, kind = machines(seed), list(GroupedCall)[seed % len(GroupedCall)]
+        if kind is GroupedCall.HYPERCUBE and given.machines == 3:
+            given = replace(given, machines=2)
+        refuse_impossible_groups(given, kind, (16, 1 << 20, GIB, LARGE)[seed // len(GroupedCall) % 4])
+        refuse_group_gains(given, kind)
+
+
+def test_no_send_is_faster_than_what_carries_it() -> None:
+    examine_groups(range(2000))
+
+
+@pytest.mark.long
+def test_no_send_is_faster_than_what_carries_it_on_twenty_thousand_machines() -> None:
+    examine_groups(range(2000, 22_000))
 
 
 def examine(seeds: range) -> None:

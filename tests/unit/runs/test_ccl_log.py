@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.runs.ccl import CclOptions, row_of, set_up
+from gradwire.runs.ccl import row_of
 from gradwire.runs.ccl_log import compare, explain, kind_of_log, known_version, parse_log, read_log
+from gradwire.runs.ccl_machines import CclOptions, TestedCall, set_up
 from gradwire.workloads.engines.collectives.schedule import Collective
+from gradwire.workloads.engines.nccl.grouped import GroupedCall
 from tests.shared.ccl_given import USUAL
 from tests.shared.parts import in_order
 
@@ -29,7 +31,7 @@ def head(gpu: str, machines: int = 2, gpus: int = 8) -> str:
     )
 
 
-def as_log(given: CclOptions, kind: Collective = ALL_REDUCE, before: str = "", sizes: tuple[int, ...] = SIZES) -> str:
+def as_log(given: CclOptions, kind: TestedCall = ALL_REDUCE, before: str = "", sizes: tuple[int, ...] = SIZES) -> str:
     """A log that the model itself would write of some machines."""
     comm, wires, _ = set_up(given)
     lines = []
@@ -84,6 +86,29 @@ def test_the_collective_follows_from_the_ratio_of_bandwidths() -> None:
         kind_of_log(parse_log(as_log(DEFAULT), "log"), 32, ALL_REDUCE, is_given=True)
 
 
+@pytest.mark.parametrize(
+    ("program", "kind", "columns"),
+    [
+        ("alltoall", GroupedCall.ALL_TO_ALL, "none      -1"),
+        # As nccl-tests of 2021 print it, and hypercubes today.
+        ("alltoall", GroupedCall.ALL_TO_ALL, ""),
+        ("hypercube", GroupedCall.HYPERCUBE, "         -1"),
+        ("sendrecv", GroupedCall.SEND_RECV, "sum      -1"),
+        ("gather", GroupedCall.GATHER, "none       0"),
+        ("scatter", GroupedCall.SCATTER, "none       0"),
+    ],
+)
+def test_logs_of_sends_and_receives_are_read(program: str, kind: GroupedCall, columns: str) -> None:
+    comm, wires, _ = set_up(DEFAULT)
+    row = row_of(comm, wires, kind, 1 << 30, 4)
+    alg, bus = row.algorithm_bytes_per_s / 1e9, row.bus_bytes_per_s / 1e9
+    half = f"{row.time_s * 1e6:9.0f} {alg:7.2f} {bus:7.2f}"
+    text = f"# Collective test starting: {program}_perf\n{1 << 30} {1 << 26} float {columns} {half} 0 {half} N/A\n"
+    found = parse_log(text, "log")
+    assert kind_of_log(found, 16, ALL_REDUCE, is_given=False) is kind
+    assert [one.ratio for one in compare(found.rows, DEFAULT, kind)] == [pytest.approx(1, rel=0.001)]
+
+
 CAUSES = [
     (replace(DEFAULT, nics=4), "--nics 4"),
     (replace(DEFAULT, nics=1), "--nics 1"),
@@ -101,6 +126,14 @@ def test_the_limit_that_slowed_a_log_is_found(real: CclOptions, option: str) -> 
     why = explain(rows, DEFAULT, ALL_REDUCE, compared)
     assert why is not None
     assert why.option == option
+
+
+def test_the_limit_that_slowed_an_all_to_all_is_found() -> None:
+    kind = GroupedCall.ALL_TO_ALL
+    rows = parse_log(as_log(replace(DEFAULT, nics=4), kind, sizes=SIZES[1:]), "log").rows
+    why = explain(rows, DEFAULT, kind, compare(rows, DEFAULT, kind))
+    assert why is not None
+    assert why.option == "--nics 4"
 
 
 def test_what_is_as_expected_needs_no_cause_and_what_nothing_explains_gets_none() -> None:

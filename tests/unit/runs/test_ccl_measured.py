@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from gradwire.runs.ccl import CclOptions, kind_of, row_of, set_up, size_of
-from gradwire.workloads.engines.collectives.schedule import Collective
+from gradwire.runs.ccl import kind_of, row_of, size_of
+from gradwire.runs.ccl_machines import CclOptions, TestedCall, set_up
 from tests.shared.ccl_given import USUAL
 from tests.shared.snippets import ROOT
 
 NAMES = {"--nccl": "version", "--env": "variables"}
 UNPRINTED = {"size not printed": "1GiB", "peak over sizes": "16GiB"}
+OTHERS = ("broadcast", "all-to-all", "send/recv")
 UNITS = {"us": 1e6, "ms": 1e3}
 _ROW = re.compile(
     r"^\| (?P<what>[^|]+) \| (?:`(?P<options>[^`]+)`)? ?\| (?P<measured>[0-9.]+) ?(?P<unit>us|ms)? \| (?P<predicted>[0-9.]+)[^|]* "
@@ -30,7 +31,7 @@ class PageRow:
     """A row of the page's table."""
 
     given: CclOptions
-    kind: Collective
+    kind: TestedCall
     size_bytes: int
     measured: float
     unit: str | None
@@ -42,6 +43,9 @@ class PageRow:
 def options_of(text: str) -> CclOptions:
     words = shlex.split(text)
     changes: dict[str, Any] = {}
+    flags = [word for word in words if word.startswith("--no-")]
+    changes |= {flag.removeprefix("--no-"): False for flag in flags}
+    words = [word for word in words if word not in flags]
     for option, value in zip(words[::2], words[1::2], strict=True):
         name = NAMES.get(option, option.removeprefix("--"))
         if name == "variables":
@@ -55,14 +59,14 @@ def rows() -> Iterator[PageRow]:
     options, size = "", ""
     for found in _ROW.finditer((ROOT / "docs" / "ccl.md").read_text()):
         what = found["what"]
-        printed = re.search(r"(?P<number>\d+) (?P<unit>[KMG]i?B|bytes)", what)
+        printed = re.search(r"(?P<number>\d+) (?P<unit>[KMG]i?B|bytes)\b", what)
         size = printed["number"] + printed["unit"].replace("bytes", "B") if printed else _unprinted(what) or size
         # A row that names no machines is of those above it.
         options = found["options"] or ("" if re.match(r"2 x 8 H100, 8 x 400|2 DGX", what) else options)
         error = found["error"]
         yield PageRow(
             given=options_of(options),
-            kind=kind_of("broadcast") if "broadcast" in what else kind_of("all-reduce"),
+            kind=kind_of(next((kind for kind in OTHERS if kind in what), "all-reduce")),
             size_bytes=size_of(size),
             measured=float(found["measured"]),
             unit=found["unit"],
@@ -79,8 +83,8 @@ ROWS = list(rows())
 
 
 def test_the_page_has_all_rows() -> None:
-    assert len(ROWS) >= 38
-    assert sum(row.error is None for row in ROWS) == 6
+    assert len(ROWS) >= 55
+    assert sum(row.error is None for row in ROWS) == 9
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.measured:g}")

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import InternalFault
-from gradwire.runs.ccl import CclOptions, Row, kind_of, rows, set_up
+from gradwire.runs.ccl import Row, kind_of, rows
+from gradwire.runs.ccl_machines import CclOptions, set_up
 from gradwire.runs.ccl_packets import read_points, scenario_of, why_not
 from gradwire.runs.estimation import estimate_points
 from gradwire.scenario.loading import scenario_of as loaded
 from gradwire.workloads.engines.nccl.chooser import KINDS
+from gradwire.workloads.engines.nccl.grouped import GroupedCall
 from gradwire.workloads.units import RATE
 from tests.shared.ccl_given import USUAL
 from tests.shared.parts import in_order, tells
@@ -53,6 +55,7 @@ def test_what_is_too_large_is_not_run() -> None:
         (replace(GIVEN, nics=3), small, ["3 NICs", "2 GPUs"]),
         (replace(GIVEN, burst_cost="5us"), small, ["--burst-cost"]),
         (GIVEN, replace(small, ranks=128), ["128 GPUs", "64"]),
+        (GIVEN, replace(small, kind=GroupedCall.ALL_TO_ALL), ["sends and receives"]),
     ):
         assert tells(why_not(given, row), *parts)
 

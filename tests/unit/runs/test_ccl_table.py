@@ -9,22 +9,13 @@ from typing import Any
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.runs.ccl import (
-    Wires,
-    bus_factor,
-    expectations_of,
-    kind_of,
-    replayed_s,
-    row_of,
-    rows,
-    set_up,
-    size_of,
-    sizes_of,
-)
+from gradwire.runs.ccl import bus_factor, expectations_of, kind_of, replayed_s, row_of, rows, size_of, sizes_of
+from gradwire.runs.ccl_machines import Wires, set_up
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.call_plan import compile_call
 from gradwire.workloads.engines.nccl.chooser import SIMPLE, Communicator, choose
 from gradwire.workloads.engines.nccl.duration import SOCKETS_S, CallFacts, duration_s, tree_shape
+from gradwire.workloads.engines.nccl.grouped import GroupedCall
 from gradwire.workloads.engines.nccl.pieces import divide
 from gradwire.workloads.engines.nccl.search import GpuMachine
 from gradwire.workloads.engines.nccl.tables import Gpu
@@ -228,6 +219,23 @@ def test_counts_and_bandwidths_are_those_of_nccl_tests() -> None:
         row_of(comm, SLOW, ALL_REDUCE, 3, 4)
 
 
+def test_groups_of_sends_are_counted_as_nccl_tests_count_them() -> None:
+    """src/alltoall.cu, gather.cu, sendrecv.cu and hypercube.cu: elements, algbw and busbw."""
+    comm = communicator("2.22", H100_RDMA, 2)
+    found = {kind: row_of(comm, FAST, kind, 1024, 4) for kind in GroupedCall}
+    assert [row.count for row in found.values()] == [16, 256, 16, 16, 16]
+    assert [row.algorithm_bytes_per_s * row.time_s for row in found.values()] == pytest.approx(
+        [1024, 1024, 1024, 1024, 960]
+    )
+    assert [row.bus_bytes_per_s * row.time_s for row in found.values()] == pytest.approx([960, 1024, 960, 960, 960])
+    assert [kind_of(text) for text in ("alltoall", "send/recv", "sendrecv", "Gather")] == [
+        GroupedCall.ALL_TO_ALL,
+        GroupedCall.SEND_RECV,
+        GroupedCall.SEND_RECV,
+        GroupedCall.GATHER,
+    ]
+
+
 def test_longer_calls_take_longer() -> None:
     comm = communicator("2.22", H100_TCP, 3, NCCL_ALGO="Ring", NCCL_PROTO="Simple")
     times = [row.time_s for row in rows(comm, SLOW, ALL_REDUCE, sizes_of("8..16GiB"), 4)]
@@ -284,8 +292,8 @@ def test_trees_of_as_many_machines_as_there_may_be_take_no_time() -> None:
 
 
 def test_wrong_collectives_are_refused() -> None:
-    with pytest.raises(InputFault, match=in_order("all-to-all", "all-reduce")):
-        kind_of("all-to-all")
+    with pytest.raises(InputFault, match=in_order("all-to-some", "all-reduce", "all-to-all", "hypercube")):
+        kind_of("all-to-some")
 
 
 def test_a_connection_has_eight_slices_under_way() -> None:

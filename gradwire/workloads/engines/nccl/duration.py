@@ -39,7 +39,7 @@ from gradwire.workloads.engines.nccl.chooser import (
     Communicator,
 )
 from gradwire.workloads.engines.nccl.pieces import Pieces
-from gradwire.workloads.engines.nccl.search import MAX_NVLS_GPUS, PCI_GB_PER_S, PCI_PAYLOAD_GB_PER_S
+from gradwire.workloads.engines.nccl.search import MAX_NVLS_GPUS
 from gradwire.workloads.engines.nccl.tables import NVLS_EFFICIENCY, TABLES, HopKind, NcclAlgorithm, Protocol
 
 NEWEST = TABLES[max(TABLES)]
@@ -177,7 +177,7 @@ class CallFacts:
         else:
             heads = self.comm.searched.nvls.channels if self.algorithm is NVLS_TREE else machine.nics
             at_once = self.size_bytes / pieces.loops / max(1, heads) / 2
-        return COPIES * at_once * WIRE[self.protocol] / (PCI_GB_PER_S[machine.gpu] * 1e9)
+        return COPIES * at_once * WIRE[self.protocol] / (machine.pci_gb_per_s * 1e9)
 
     @property
     def goes_around(self) -> bool:
@@ -233,7 +233,7 @@ class CallFacts:
         quarters. What NICs carry goes through the slots of the machine's GPUs."""
         machine = self.comm.machine
         used = min(machine.nics, self.pieces.channels)
-        slots = machine.gpus * PCI_PAYLOAD_GB_PER_S[machine.gpu] * 1e9
+        slots = machine.gpus * machine.pci_payload_gb_per_s * 1e9
         rate = min(self.network.nic_bytes_per_s, self.network.machine_bytes_per_s / used, slots / used)
         if self.network.burst_s:
             rate = min(rate, BURST_BYTES / self.network.burst_s)

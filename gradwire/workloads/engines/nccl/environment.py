@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.collectives.schedule import Collective
@@ -22,8 +22,9 @@ COLLNET = ("collnetdirect", "collnetchain")
 """Algorithms that need a plugin: they may be named, and are never available."""
 SOCKETS = ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD")
 """Threads of a connection over sockets, and sockets of a thread: a message is divided among all of them."""
+NET_PEER = "NCCL_NCHANNELS_PER_NET_PEER"
 NUMBERS = (
-    *("NCCL_NCHANNELS", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_NCHANNELS_PER_NET_PEER", "NCCL_BUFFSIZE"),
+    *("NCCL_NCHANNELS", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", NET_PEER, "NCCL_BUFFSIZE"),
     *SOCKETS,
 )
 MOST_SOCKETS = 64
@@ -33,8 +34,9 @@ NVLS_ENABLE = "NCCL_NVLS_ENABLE"
 TUNER = "NCCL_TUNER_PLUGIN"
 """A tuner to load, or "none" for NCCL's own. It has an effect where NCCL reaches the network by a plugin (`Plugin`)."""
 NAMES = ("NCCL_ALGO", "NCCL_PROTO", NVLS_ENABLE, TUNER, *NUMBERS)
-"""Variables that are honoured. NCCL_NCHANNELS_PER_NET_PEER is of sends and receives, and changes no collective.
+"""Variables that are honoured. NCCL_NCHANNELS_PER_NET_PEER is of sends and receives (`grouped`), and changes no collective.
 NCCL_NCHANNELS is short for the least and the most at once."""
+TOPOLOGY = "NCCL_TOPO_FILE"
 PREFIXED_SINCE = (2, 24)
 MAX_BUFFER_BYTES = 1 << 30
 
@@ -57,8 +59,8 @@ class Environment:
     nvls_allowed: bool = True
     #: NCCL_TUNER_PLUGIN; None: not set.
     tuner: str | None = None
-    #: Variables that have no effect on a collective.
-    without_effect: tuple[str, ...] = field(default=())
+    #: NCCL_NCHANNELS_PER_NET_PEER, of sends and receives alone; 0: not set.
+    net_peer_channels: int = 0
 
     def algorithms_for(self, kind: Collective) -> frozenset[NcclAlgorithm] | None:
         """The algorithms that NCCL_ALGO names, or None if it is not set. Raises InputFault."""
@@ -109,6 +111,8 @@ def _listed(elements: str, text: str, variable: str, names: Sequence[str]) -> fr
 
 def environment_of(variables: Mapping[str, str], version: Version) -> Environment:
     """Returns the settings of these variables. Raises InputFault for names and values that are not understood."""
+    if TOPOLOGY in variables:
+        raise InputFault(f"{TOPOLOGY}: `gradwire ccl` takes the file as --topology, and says what it uses of it")
     unknown = sorted(set(variables) - set(NAMES))
     if unknown:
         raise InputFault(f"{unknown[0]}: not a variable that the choice of a collective knows; {', '.join(NAMES)} are")
@@ -126,7 +130,7 @@ def environment_of(variables: Mapping[str, str], version: Version) -> Environmen
         sockets=sockets,
         nvls_allowed=_nvls_allowed(variables.get(NVLS_ENABLE, "2")),
         tuner=variables.get(TUNER),
-        without_effect=tuple(name for name in ("NCCL_NCHANNELS_PER_NET_PEER",) if name in variables),
+        net_peer_channels=numbers.get(NET_PEER, 0),
     )
     for kind in FUNCTIONS.values():
         result.algorithms_for(kind)

@@ -52,6 +52,8 @@ class GpuMachine:
     #: Whether GPUs are joined by NVSwitch, which NVLS needs.
     nvswitch: bool = True
     amd: bool = False
+    #: What NCCL counts for the slot of a GPU, in GB/s; None: 16 lanes of the generation's PCI Express.
+    slot_gb_per_s: float | None = None
 
     def __post_init__(self) -> None:
         """Raises InputFault for machines that cannot be."""
@@ -62,10 +64,22 @@ class GpuMachine:
             raise InputFault(f"{self.links} links of NVLink: must be from 0 to 64")
         if not 1e6 <= self.nic_bytes_per_s <= 1e12:
             raise InputFault("the rate of a NIC must be from 8mbit to 8tbit")
+        if self.slot_gb_per_s is not None and not 0.1 <= self.slot_gb_per_s <= 1000:
+            raise InputFault("the slot of a GPU must carry 0.1 to 1000 GB/s")
 
     def inside_gb_per_s(self, tables: Tables) -> float:
         """Returns the rate of all links of a GPU to others of its machine, as NCCL counts it, in GB/s."""
-        return max(self.links * tables.nvlink[self.gpu], PCI_GB_PER_S[self.gpu])
+        return max(self.links * tables.nvlink[self.gpu], self.pci_gb_per_s)
+
+    @property
+    def pci_gb_per_s(self) -> float:
+        """Returns what NCCL counts for the slot of a GPU."""
+        return PCI_GB_PER_S[self.gpu] if self.slot_gb_per_s is None else self.slot_gb_per_s
+
+    @property
+    def pci_payload_gb_per_s(self) -> float:
+        """Returns the payload that the slot of a GPU carries each way."""
+        return self.pci_gb_per_s * PCI_PAYLOAD_GB_PER_S[self.gpu] / PCI_GB_PER_S[self.gpu]
 
     @property
     def nic_gb_per_s(self) -> float:
@@ -119,7 +133,7 @@ class _Search:
         self.inside = machine.inside_gb_per_s(self.tables)
         speeds = self.tables.speeds_between if self.several else self.tables.speeds_inside
         self.speeds = speeds[machine.gpu]
-        self.pci = PCI_GB_PER_S[machine.gpu]
+        self.pci = machine.pci_gb_per_s
         self.least_nvls_gpus = 2 if version >= (2, 28) else 3
         # Between machines, a head is the GPU of a NIC, and each NIC has one (`ncclTopoSearchRecNet`).
         self.most_heads = min(machine.gpus, MAX_NVLS_GPUS, machine.nics if self.several else MAX_NVLS_GPUS)
@@ -257,7 +271,7 @@ def _blackwell_nvls_tree(machine: GpuMachine, machines: int) -> tuple[int, int]:
     GPUs are as near to their NICs as on a DGX, not behind a processor as on GB200. Rates of 96 GB/s, for which NCCL has
     further numbers, need PCI Express 6, which `PCI_GB_PER_S` does not have.
     """
-    if min(machine.nic_gb_per_s, PCI_GB_PER_S[machine.gpu]) < FAST_NIC_GB_PER_S:
+    if min(machine.nic_gb_per_s, machine.pci_gb_per_s) < FAST_NIC_GB_PER_S:
         return 32, 65536 if machines >= 4 else 131072
     if machines > 2:
         return 24, 65536 if machine.gpu_direct else 131072

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.runs.ccl import set_up
+from gradwire.runs.ccl_machines import set_up
 from gradwire.scenario.loading import load_scenario
 from reproduction.world.cells import SCENARIOS, Called, Planned, Row, Source, load_given, printed_value, with_further
 from reproduction.world.sources import SOURCES
