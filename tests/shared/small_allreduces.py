@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from gradwire.datatypes.plan import Int64, OpKind, Plan
@@ -22,7 +22,7 @@ GOODPUT_BYTES_PER_S = FABRIC.rate_bps * FABRIC.goodput_share() / 8
 PAIRED = ("butterfly", "halving-doubling", "butterfly-mixing")
 Choice = tuple[str, Mapping[str, Any]]
 
-quick = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=examples(40))
 slow_gpu = Costs(aggregation_bytes_per_s=1e6, message_latency_s=1e-5, local_bytes_per_s=1e7, copy_bytes_per_s=1e7)
 
 common = st.fixed_dictionaries(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gradwire.analysis.program_results import read_lines
@@ -175,7 +175,6 @@ PAIRS = st.recursive(
 """JSON, some of whose objects have a key twice."""
 
 
-@settings(deadline=None)  # the first example loads machine code
 @given(st.lists(PAIRS, max_size=4))
 def test_machine_code_finds_the_keys_that_python_finds(items: list[str]) -> None:
     def refused(least_bytes: int) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.logged import LoggedOps
@@ -21,7 +21,7 @@ from tests.shared.examples import examples
 from tests.shared.simulation import replay, times
 from tests.shared.small_jobs import choices, compiled, job_of, jobs, profile_of
 
-quick = settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=examples(25))
 SPEED = 0.25
 Spans = list[tuple[float, float]]
 

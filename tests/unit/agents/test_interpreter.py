@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from gradwire.agents.interpreter import Interpreter, Outgoing
 from gradwire.agents.op_state import OpLogger
@@ -23,7 +23,7 @@ from tests.shared.examples import examples
 from tests.shared.simulation import BYTE_NS, Simulation, all_ranks, replay, times
 from tests.shared.small_jobs import choices, compiled, dependencies, job_of, jobs, profile_of
 
-quick = settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=examples(25))
 
 
 @quick

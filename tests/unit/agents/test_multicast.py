@@ -47,7 +47,7 @@ def grouped(draw: st.DrawFn) -> Fabric:
     return replace(fabric, groups=(MulticastGroup(source, members),) if members else ())
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(fabric=grouped(), band=st.integers(0, 2))
 def test_every_member_gets_one_copy_and_no_link_carries_two(fabric: Fabric, band: int) -> None:
     if not fabric.groups:
@@ -172,7 +172,7 @@ class Wire:
         return probes
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(
     sizes=st.lists(st.integers(0, 6000), min_size=1, max_size=6),
     members=st.integers(1, 4),
@@ -250,7 +250,7 @@ def multicast_plan(options: dict[str, object] | None = None, cluster: Cluster | 
     return compiled(job, "multicast-ps", options or {})["multicast-ps"]
 
 
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(30))
 @given(job=supported_jobs(), barrier=st.booleans(), message_parameters=st.sampled_from([0, 40]))
 def test_one_copy_of_each_parameter_on_each_link(job: Job, barrier: bool, message_parameters: int) -> None:
     """Down: one copy to every host but the server's own. Up: W copies reach the server."""
@@ -279,7 +279,7 @@ def only_multicast(plan: Plan) -> Plan:
     return replace(plan, ops=replace(plan.ops, chunk=chunk))
 
 
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(30))
 @given(job=supported_jobs(), even=st.booleans())
 def test_the_rings_second_phase_brings_every_worker_all_but_its_own_part(job: Job, even: bool) -> None:
     job = replace(

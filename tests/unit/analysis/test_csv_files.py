@@ -64,7 +64,7 @@ def cell(value: str | float | None) -> str:
     return repr(value) if isinstance(value, float) else safe(str(value))
 
 
-@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows())
 def test_points_csv_is_as_the_csv_module_writes_it(tmp_path: Path, points: list[PointResult]) -> None:
     write_points_csv(tmp_path / "points.csv", points)
@@ -122,7 +122,7 @@ def is_number(text: str) -> bool:
     return True
 
 
-@settings(max_examples=examples(2000), deadline=None)
+@settings(max_examples=examples(2000))
 @given(st.text(ODD, max_size=12))
 def test_no_cell_is_carried_out_and_each_is_read_back(text: str) -> None:
     written = safe(text)

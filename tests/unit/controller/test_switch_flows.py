@@ -78,7 +78,7 @@ def pairs(fabric: Fabric) -> list[tuple[int, int]]:
 
 
 @given(fabrics())
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 def test_every_pair_and_band_has_a_shortest_path_to_its_host(fabric: Fabric) -> None:
     rules = switch_rules(fabric)
     switch_of = fabric.leaf_names()
@@ -106,7 +106,7 @@ def fluid_switches(fabric: Fabric, source: int, destination: int) -> list[str]:
 
 
 @given(fabrics())
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=examples(20))
 def test_packets_take_the_way_over_the_chosen_summit(fabric: Fabric) -> None:
     rules = switch_rules(fabric)
     for source, destination in pairs(fabric):
@@ -116,7 +116,7 @@ def test_packets_take_the_way_over_the_chosen_summit(fabric: Fabric) -> None:
 
 
 @given(fabrics(), st.data())
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 def test_one_copy_for_a_group_crosses_each_link_and_reaches_every_member(fabric: Fabric, data: st.DataObject) -> None:
     if fabric.hosts < 2:
         return
@@ -197,7 +197,7 @@ def test_rules_grow_with_hosts_and_not_with_pairs_of_hosts() -> None:
 
 
 @given(fabrics())
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 def test_hosts_of_a_leaf_with_the_same_turn_reach_every_leaf_over_the_same_summits(fabric: Fabric) -> None:
     if not fabric.spines:
         return
@@ -234,7 +234,7 @@ def test_all_pairs_load_every_spine_alike() -> None:
 
 
 @given(st.integers(0, 2**31), st.integers(1, 5))
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(30))
 def test_no_host_prefers_a_spine_toward_another_leaf(seed: int, spines: int) -> None:
     fabric = replace(LEAF_SPINE, seed=seed, spines=spines)
     choice = SummitChoice(fabric)

@@ -43,7 +43,7 @@ def small_plan(seed: int = 1, name: str = "partition-slicing") -> Plan:
     return next(iter(compiled(job_of(PROFILE, Cluster(3, 2), seed=seed), name, {}).values()))
 
 
-@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(job=jobs, choice=choices)
 def test_stored_and_read_it_is_the_same(job: Job, choice: tuple[str, Mapping[str, Any]], tmp_path: Path) -> None:
     for plan in compiled(job, *choice).values():

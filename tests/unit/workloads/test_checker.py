@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gradwire.datatypes.plan import Combine, Discipline, Int64, OpKind, Plan, Role
@@ -32,7 +32,7 @@ from tests.shared.small_jobs import (
 
 Choice = tuple[str, Mapping[str, Any]]
 
-quick = settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=examples(30))
 
 
 @quick

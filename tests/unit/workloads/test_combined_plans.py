@@ -56,7 +56,7 @@ def to_one_host(**how: int) -> list[PlacedJob]:
     return [onto("a", transfer(), (0, 2)), onto("b", transfer(), (1, 2), **how)]
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(jobs, choices, st.integers(1, 3), st.integers(0, 1))
 def test_a_repeated_plan_passes_the_checker_and_takes_as_much_longer(
     job: Job, choice: tuple[str, dict[str, object]], times: int, pick: int
@@ -70,7 +70,7 @@ def test_a_repeated_plan_passes_the_checker_and_takes_as_much_longer(
     assert log.end_ns.max() == one_by_one.end_ns.max()
 
 
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(30))
 @given(jobs, jobs, choices, choices, st.integers(1, 3))
 def test_two_jobs_side_by_side_pass_the_checker_and_do_what_each_does_alone(
     one: Job, other: Job, choice: tuple[str, dict[str, object]], other_choice: tuple[str, dict[str, object]], times: int

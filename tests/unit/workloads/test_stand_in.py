@@ -92,7 +92,7 @@ def test_a_stand_in_spends_as_long_on_everything(strategy: str) -> None:
     assert scaled.added_s == pytest.approx(direct.added_s, rel=1e-9)
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(
     algorithm=st.sampled_from(ALGORITHMS),
     machines=st.sampled_from([2, 4, 8]),

@@ -25,7 +25,6 @@ from tests.unit.agents.compiled.driven import DrivenInterpreter
 
 quick = settings(
     max_examples=examples(150),
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 Row = tuple[int, int, int]

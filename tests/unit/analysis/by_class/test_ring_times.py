@@ -35,7 +35,7 @@ def sequences(draw: st.DrawFn) -> RingSequence:
 
 
 @given(sequences(), st.sampled_from([Departure(), Buffered(7), Buffered(1000)]))
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 def test_at_once_as_step_by_step(sequence: RingSequence, rule: Departure | Buffered) -> None:
     at_once = ring_times(sequence, lines_of(sequence.ranks), rule)
     followed = ring_times(sequence, lines_of(sequence.ranks, UNNOTICED_NS), rule)

@@ -62,7 +62,7 @@ def test_without_a_rate_bytes_count_when_they_pass() -> None:
 rows = st.lists(st.tuples(st.integers(0, 50 * MS), st.integers(64, 70_000), st.booleans()), min_size=1, max_size=60)
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 @given(rows, st.sampled_from([0.001, 0.0037, 0.01]))
 def test_no_bit_is_lost_between_bins(taken: list[tuple[int, int, bool]], bin_s: float) -> None:
     some = packets(taken)

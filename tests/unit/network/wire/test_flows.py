@@ -15,7 +15,7 @@ from tests.shared.examples import examples
 from tests.shared.small_jobs import choices, compiled, job_of, jobs, profile_of
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(25))
 @given(job=jobs, choice=choices)
 def test_connections_carry_every_remote_send(job: Job, choice: tuple[str, Mapping[str, Any]]) -> None:
     plan = next(iter(compiled(job, *choice).values()))

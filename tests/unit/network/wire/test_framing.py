@@ -25,7 +25,7 @@ def framed(draw: st.DrawFn) -> tuple[int, Header]:
     return workers, Header(*fields, contributions)
 
 
-@settings(max_examples=examples(80), deadline=None)
+@settings(max_examples=examples(80))
 @given(framed())
 def test_round_trip(case: tuple[int, Header]) -> None:
     workers, header = case

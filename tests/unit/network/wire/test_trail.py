@@ -67,7 +67,7 @@ sizes = st.lists(st.integers(1, 400), min_size=1, max_size=8)
 messages = st.lists(st.integers(0, 300), min_size=1, max_size=12)
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(messages, sizes, st.sampled_from([0, 5, FIRST, SEQUENCE_NUMBERS - 1, SEQUENCE_NUMBERS - 700]), st.booleans())
 def test_every_message_is_found_once_and_timed(
     sizes_bytes: list[int], cuts: list[int], first: int, fixed: bool
@@ -90,7 +90,7 @@ def test_every_message_is_found_once_and_timed(
         begin = end
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 @given(messages, sizes, st.randoms(use_true_random=False))
 def test_packets_out_of_order_and_twice_lose_nothing(sizes_bytes: list[int], cuts: list[int], random: object) -> None:
     heads = [header(op, size) for op, size in enumerate(sizes_bytes)]
@@ -104,7 +104,7 @@ def test_packets_out_of_order_and_twice_lose_nothing(sizes_bytes: list[int], cut
     assert trail.lost == 0
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 @given(messages, sizes, st.integers(0, 120))
 def test_notes_replace_what_was_cut_off(sizes_bytes: list[int], cuts: list[int], kept: int) -> None:
     """As a capture is made, whole, and read again, cut: with the notes every message comes back with the same times."""

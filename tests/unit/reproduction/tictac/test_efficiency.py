@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradwire.agents.interpreter import Interpreter
@@ -109,7 +109,7 @@ def test_a_log_that_ends_early_is_refused() -> None:
         schedules(plan, log_of(schedule(ops, GOOD)), 1)
 
 
-@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40))
 @given(
     sizes=st.lists(st.lists(st.integers(1, 3000), max_size=3), min_size=1, max_size=5).filter(any),
     workers=st.integers(1, 3),

@@ -74,7 +74,7 @@ def test_a_port_without_limit_keeps_its_bands(has_prio: bool) -> None:
     assert not any("inf" in line.split() for line in text)
 
 
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(30))
 @given(
     leaves=st.integers(1, 3),
     each=st.integers(1, 3),
@@ -109,7 +109,7 @@ def aggregated(draw: st.DrawFn) -> tuple[Job, Plan]:
     return job, compiled(job, "multicast-aggregation-ps", options)["multicast-aggregation-ps"]
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(aggregated())
 def test_one_result_a_chunk_on_each_link_and_the_server_gets_one(example: tuple[Job, Plan]) -> None:
     job, plan = example
@@ -196,7 +196,7 @@ def most_held_bytes(plan: Plan, seed: int) -> int:
     return most
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(job=supported_jobs(), memory_bytes=st.sampled_from([200, 500, 900]), seed=st.integers(0, 99))
 def test_no_switch_ever_holds_more_than_its_memory(job: Job, memory_bytes: int, seed: int) -> None:
     options = {"message_parameters": 50, "switch_memory_bytes": memory_bytes}

@@ -28,7 +28,7 @@ from gradwire.workloads.strategy_registry import strategy
 from tests.shared.examples import examples
 from tests.shared.small_jobs import compiled, job_of, profile_of
 
-quick = settings(max_examples=examples(60), deadline=None)
+quick = settings(max_examples=examples(60))
 sizes = st.lists(st.integers(1, 5000), min_size=1, max_size=6)
 
 

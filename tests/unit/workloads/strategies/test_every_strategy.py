@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradwire.datatypes.plan import Int64, OpKind, Plan
@@ -35,7 +35,7 @@ layers = st.lists(
     max_size=4,
 )
 each = pytest.mark.parametrize("name", NAMES)
-few = settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+few = settings(max_examples=examples(8))
 
 
 @st.composite

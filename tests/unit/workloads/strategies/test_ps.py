@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gradwire.agents.interpreter import Interpreter
@@ -48,7 +48,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     ],
 }
 choices = st.sampled_from([(name, options) for name, variants in OPTIONS.items() for options in variants])
-quick = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=examples(40))
 tensors_of = st.lists(st.integers(1, 5000), min_size=1, max_size=8)
 
 

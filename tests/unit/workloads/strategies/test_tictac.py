@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gradwire.agents.interpreter import Interpreter
@@ -49,7 +49,7 @@ CHOICES: list[tuple[str, dict[str, Any]]] = [
     ("tictac-slicing", {"slice_parameters": 50}),
     ("tictac-slicing", {"slice_parameters": 0, "scheduling_cost_per_slice": "1ms"}),
 ]
-quick = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=examples(40))
 
 
 @st.composite

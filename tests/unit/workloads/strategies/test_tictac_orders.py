@@ -69,7 +69,7 @@ def comes_before(a: tuple[float, float, float], b: tuple[float, float, float]) -
     return min(p_b, m_a) < min(p_a, m_b)
 
 
-@settings(deadline=None, max_examples=examples(300))
+@settings(max_examples=examples(300))
 @given(graph=graphs())
 def test_tic_is_the_definition(graph: OperationGraph) -> None:
     ones = (1,) * len(graph.recv_ns)
@@ -77,7 +77,7 @@ def test_tic_is_the_definition(graph: OperationGraph) -> None:
     assert tic(graph) == sorted(properties_of, key=lambda recv: (properties_of[recv][2], recv))
 
 
-@settings(deadline=None, max_examples=examples(300))
+@settings(max_examples=examples(300))
 @given(graph=graphs())
 def test_tac_is_the_definition(graph: OperationGraph) -> None:
     outstanding = set(range(len(graph.recv_ns)))
@@ -99,7 +99,6 @@ def test_tac_is_the_definition(graph: OperationGraph) -> None:
     assert not outstanding
 
 
-@settings(deadline=None)
 @given(graph=graphs(), picks=st.sets(st.integers(0, 7)))
 def test_properties_are_the_definition(graph: OperationGraph, picks: set[int]) -> None:
     outstanding = {recv for recv in picks if recv < len(graph.recv_ns)}

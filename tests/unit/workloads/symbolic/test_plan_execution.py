@@ -7,7 +7,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gradwire.datatypes.plan import Combine, Contributions, Int64, Ledger, OpKind, Plan
@@ -24,7 +24,7 @@ from tests.shared.small_allreduces import allreduces, plan_of
 from tests.shared.small_jobs import dependencies, job_of, profile_of, with_cell, with_dependencies
 from tests.unit.workloads.strategies.test_megatron import three_ways
 
-quick = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=examples(60))
 
 
 def executed(plan: Plan) -> list[list[Defect]]:

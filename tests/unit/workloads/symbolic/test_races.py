@@ -29,9 +29,7 @@ from tests.shared.parts import in_order
 from tests.shared.small_allreduces import allreduces, plan_of
 from tests.shared.small_jobs import choices, compiled, dependencies, job_of, jobs, profile_of, with_dependencies
 
-quick = settings(
-    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
-)
+quick = settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 RACE = "nothing makes either wait for the other"
 REPLAYS = 12
 """Random orders that a plan is executed in."""

@@ -50,7 +50,7 @@ def sent_of_rank(source: Workload) -> list[int]:
     return [int(total) for total in sums]
 
 
-@settings(max_examples=examples(60), deadline=None, derandomize=True)
+@settings(max_examples=examples(60), derandomize=True)
 @given(workloads(), st.integers(1, 4), st.data())
 def test_a_grown_workload_is_a_workload_of_copies(
     tmp_path_factory: pytest.TempPathFactory, of: Workload, copies: int, data: st.DataObject

@@ -127,7 +127,7 @@ def test_a_stream_computes_one_task_at_a_time(tmp_path: Path) -> None:
     assert slacks_ns(workload(tmp_path, nodes)).tolist() == [200_000]
 
 
-@settings(max_examples=examples(60), deadline=None, derandomize=True)
+@settings(max_examples=examples(60), derandomize=True)
 @given(workloads(), st.integers(2, 15))
 def test_any_workload_has_slack_and_classes(source: Workload, classes: int) -> None:
     slack_ns = slacks_ns(source)

@@ -31,7 +31,7 @@ from tests.unit.workloads.traces.small_traces import (
 )
 
 
-@settings(max_examples=examples(120), deadline=None, derandomize=True)
+@settings(max_examples=examples(120), derandomize=True)
 @given(st.sampled_from(FORMATS), st.integers(0, 10**9))
 def test_it_ends_as_it_should(format_name: str, number: int) -> None:
     with tempfile.TemporaryDirectory() as folder, limited_memory():
