@@ -24,7 +24,7 @@ from xml.parsers import expat
 
 from gradwire.faults import InputFault
 from gradwire.reading_budget import reading_budget
-from gradwire.regular_files import read_text
+from gradwire.regular_files import read_bytes
 from gradwire.runs.ccl_machines import CclOptions
 from gradwire.workloads.engines.nccl.devices import GpuName
 from gradwire.workloads.engines.nccl.search import MAX_GPUS, MAX_NICS, PCI_GB_PER_S
@@ -120,23 +120,22 @@ def read_topology(path: Path) -> MachineTopology:
     model."""
     try:
         with reading_budget(path):
-            text = read_text(path, MOST_BYTES, follow=True)
-            return _Machine(_tree(text)).topology()
+            return _Machine(_tree(read_bytes(path, MOST_BYTES, follow=True))).topology()
     except OSError as error:
         raise InputFault(f"--topology {path}: {error.strerror}") from None
     except InputFault as fault:
         raise fault if str(path) in str(fault) else InputFault(f"--topology {path}: {fault}") from None
 
 
-def _tree(text: str) -> TopologyElement:
-    """The elements of a text. Raises InputFault."""
+def _tree(text: bytes) -> TopologyElement:
+    """The elements of a file. Raises InputFault."""
     parser = expat.ParserCreate()
     scan = _TopologyScan(parser)
     parser.StartDoctypeDeclHandler = scan.doctype
     parser.StartElementHandler = scan.begin
     parser.EndElementHandler = scan.end
     try:
-        parser.Parse(text.encode("utf-8", "surrogatepass"), True)
+        parser.Parse(text, True)
     except (expat.ExpatError, ValueError) as error:
         raise InputFault(f"cannot be read as XML: {error}") from error
     assert scan.root is not None  # XML has an element

@@ -130,6 +130,14 @@ def test_a_file_that_ends_anywhere_is_refused_with_a_message(tmp_path: Path) -> 
             topology_of(tmp_path, FILE[:end])
 
 
+@pytest.mark.parametrize("content", [b"\x89\xff\x00" * 100, b"\xff\xfe<\x00", FILE.encode("utf-16")[:-4], b"\x00"])
+def test_what_is_no_text_is_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "topo.xml"
+    file.write_bytes(content)
+    with pytest.raises(InputFault, match=in_order("topo.xml", "XML")):
+        read_topology(file)
+
+
 def test_the_command_takes_it(call: Any, tmp_path: Path) -> None:
     file = tmp_path / "topo.xml"
     file.write_text(FILE.replace("</system>", "<coll/></system>"))
