@@ -75,6 +75,16 @@ RUNS = {
     "Llama 3 8B, a sample each": PublishedRun(
         f"{TITAN}: 64 A100 of 80 GB, selective recomputation", "llama3-8b", 64, "fsdp", {}, 1, 80, True
     ),
+    "Llama 3 70B, all activations computed again": PublishedRun(
+        f"{TITAN}: 64 A100 of 80 GB, with full recomputation",
+        "llama3-70b",
+        64,
+        "fsdp",
+        {"recompute": "full"},
+        1,
+        80,
+        True,
+    ),
     "Llama 3 70B needs recomputation": PublishedRun(
         f"{TITAN}: 64 A100 of 80 GB, with full recomputation alone", "llama3-70b", 64, "fsdp", {}, 1, 80, False
     ),
