@@ -48,6 +48,7 @@ from gradwire.runs.free_and_assumed import free_and_assumed
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.network_notes import network_notes
 from gradwire.runs.point_machine import OUTPUT_FILE
+from gradwire.runs.request_notes import request_notes
 from gradwire.runs.run_findings import findings_of_runs
 from gradwire.runs.stored.explanation import edges_of_jobs, explain
 from gradwire.runs.stored.provenance import facts, provenance
@@ -156,6 +157,7 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path, ou
             *_window_notes(points),
             *_program_notes(points),
             *_fault_notes(points),
+            *request_notes(points),
             *_congestion_notes(points),
             *_line_notes(points),
             *_parameter_notes(points),

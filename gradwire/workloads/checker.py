@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.datatypes.message_parts import first_parts
-from gradwire.datatypes.plan import LATENCY_LANE, Combine, Discipline, Int64, OpKind, Plan
+from gradwire.datatypes.plan import LATENCY_LANE, Combine, Discipline, Int64, Moment, OpKind, Plan
 from gradwire.faults import InternalFault
 from gradwire.workloads.symbolic.verification import defects
 
@@ -105,6 +105,9 @@ def _check_ranges(plan: Plan) -> None:
         ("what consumes a chunk", plan.consumes[:, 0], 0, count),
         ("a produced chunk", plan.produces[:, 1], 0, chunks),
         ("a consumed chunk", plan.consumes[:, 1], 0, chunks),
+        ("a moment of a request", plan.moments[:, 0], 0, count),
+        ("a kind of moment", plan.moments[:, 1], min(Moment), max(Moment) + 1),
+        ("a request", plan.moments[:, 2], 0, max(1, len(plan.moments))),
         ("what needs a chunk", plan.needs[:, 0], 0, count),
         ("a needed chunk", plan.needs[:, 1], 0, chunks),
         ("a chunk's contributors", plan.chunk_contributors, -1, max(0, len(plan.set_start) - 1)),

@@ -1,0 +1,99 @@
+"""Times of requests to a model that is served: until the first token, between tokens, and until the cache is where it is decoded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from gradwire.analysis.iterations import times_of_ops_ns
+from gradwire.datatypes.plan import Int64, Moment, OpKind, Plan
+from gradwire.datatypes.plan_of_job import moments_of_job
+from gradwire.datatypes.records import OpLog
+
+Float64 = npt.NDArray[np.float64]
+TAIL_PERCENT = 99
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The median of times in seconds, and what 99 % of them do not exceed; nan where there are none."""
+
+    median_s: float
+    tail_s: float
+
+    @staticmethod
+    def of(times_s: Float64) -> Spread:
+        """Takes times of any shape."""
+        if not times_s.size:
+            return Spread(float("nan"), float("nan"))
+        return Spread(float(np.median(times_s)), float(np.percentile(times_s, TAIL_PERCENT)))
+
+
+@dataclass(frozen=True)
+class RequestTimes:
+    """Times of all requests of some iterations."""
+
+    #: Number of requests, of all iterations together.
+    requests: int
+    #: From a request's arrival to its first token.
+    first_token: Spread
+    #: From each token of a request to its next one.
+    between_tokens: Spread
+    #: From the moment at which the first part of a request's cache is sent until all of it is where it is decoded.
+    cache: Spread
+    #: From a request's first token, the end of its prefill, until then; 0 for a cache that is there before.
+    behind: Spread
+
+
+def plans_of_requests(plan: Plan) -> list[tuple[str, Plan]]:
+    """The plan with the requests of one of its jobs, by the name of each job that serves some; "" where there is a single job."""
+    if not plan.jobs:
+        return [("", plan)] if len(plan.moments) else []
+    of_jobs = [(job.name, replace(plan, moments=moments_of_job(plan, job))) for job in plan.jobs]
+    return [(name, one) for name, one in of_jobs if len(one.moments)]
+
+
+def logged_request_times(plan: Plan, log: OpLog, warmup: int, iterations: int) -> RequestTimes:
+    """Times of the requests of a run. iterations: all, of which the first `warmup` do not count.
+
+    Raises InternalFault if the log lacks an op.
+    """
+    ops = np.unique(plan.moments[:, 0])
+    ended_ns = times_of_ops_ns(log, log.end_ns, ops, iterations)[warmup:]
+    return _request_times(plan, ended_ns[:, np.searchsorted(ops, plan.moments[:, 0])] / 1e9)
+
+
+def replayed_request_times(plan: Plan, op_end_s: Float64) -> RequestTimes:
+    """Times of the requests of an estimate, from the ends of ops, shape (iterations, ops)."""
+    return _request_times(plan, op_end_s[:, plan.moments[:, 0]])
+
+
+def _request_times(plan: Plan, at_s: Float64) -> RequestTimes:
+    """at_s: times of the plan's moments, shape (iterations, moments)."""
+    order = np.argsort(plan.moments[:, 2], kind="stable")
+    moment, request, at_s = plan.moments[order, 1], plan.moments[order, 2], at_s[:, order]
+    count = int(request.max()) + 1
+    tokens = np.flatnonzero(moment == Moment.TOKEN)
+    _, firsts = np.unique(request[tokens], return_index=True)
+    first_s = at_s[:, tokens[firsts]]
+    same = np.flatnonzero(request[tokens[1:]] == request[tokens[:-1]])
+    sent, cached = (np.flatnonzero(moment == each) for each in (Moment.SENT, Moment.CACHED))
+    return RequestTimes(
+        count * len(at_s),
+        Spread.of(first_s - at_s[:, moment == Moment.ARRIVED]),
+        Spread.of(at_s[:, tokens[same + 1]] - at_s[:, tokens[same]]),
+        Spread.of(at_s[:, cached] - at_s[:, sent]),
+        Spread.of(np.maximum(0.0, at_s[:, cached] - first_s[:, request[cached]])),
+    )
+
+
+def without_network(plan: Plan) -> Plan:
+    """The plan with all messages there as soon as they are sent: what is left is computation, and arrivals."""
+    sends: Int64 = np.flatnonzero(plan.ops.kind == OpKind.SEND)
+    duration_ns = plan.ops.duration_ns.copy()
+    duration_ns[sends] = 0
+    return replace(
+        plan, rank_host=np.zeros_like(plan.rank_host), ops=replace(plan.ops, duration_ns=duration_ns), nics_per_host=1
+    )
