@@ -1,7 +1,8 @@
 """Which instance prefills a request, which replica decodes it, and in which steps: decided before anything runs.
 
 A plan says what waits for what, and not who happens to come first. So requests are placed by a timetable, in which computation takes its
-time and every transfer has the line for itself. What the network adds later delays steps and does not change which requests are in them.
+time, caches share the ports of their machines evenly, and all else has the line for itself. What the network adds later delays steps and
+does not change which requests are in them.
 
 Requests are prefilled first come, first served, one at a time, each by the instance that is free first. Replicas that decode take requests
 in turn. A step adds a token to each request of its batch. A request joins the first step that begins when its cache is there, if its
@@ -10,12 +11,15 @@ replica's batch has room, and leaves with its last token (continuous batching: Y
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gradwire.workloads.engines.serving.model_work import Batch
 from gradwire.workloads.engines.serving.requests import Request
+
+SIMULTANEOUS_S = 1e-12
+"""What is left of a transfer by rounding."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +28,9 @@ class Prefill:
 
     request: int
     instance: int
-    #: End of it in the timetable, and when its cache is at the replica that decodes it.
+    #: Begin and end of it in the timetable.
+    begun_s: float
     ended_s: float
-    cached_s: float
 
 
 @dataclass(frozen=True)
@@ -53,12 +57,26 @@ class Timetable:
 
 
 @dataclass(frozen=True)
+class CacheWay:
+    """How a cache travels by itself."""
+
+    #: Seconds that it takes by itself, and those of its last part.
+    alone_s: float
+    last_s: float
+    #: Ports that it passes, by any names; none inside a machine.
+    ports: tuple[object, ...]
+
+
+@dataclass(frozen=True)
 class Pace:
     """What the timetable needs to know of time."""
 
-    #: Seconds that a prompt of so many tokens takes, and that its cache takes on the line.
+    #: Seconds that a prompt of so many tokens takes.
     prompt_s: Callable[[int], float]
-    cache_s: Callable[[int], float]
+    #: The way of a cache of so many tokens, from an instance to a replica.
+    cache: Callable[[int, int, int], CacheWay]
+    #: Whether a cache is sent while it is computed.
+    by_layer: bool
     #: Seconds of a step with these batches of an instance's replicas.
     step_s: Callable[[Sequence[Batch]], float]
 
@@ -72,12 +90,12 @@ def timetable(
     together. most: requests of a replica's batch.
     """
     placed = _prefills(requests, prefills, pace)
-    there_s = [each.cached_s for each in placed] if placed else [request.arrival_s for request in requests]
     first = 1 if placed else 0
     lasting = [number for number, request in enumerate(requests) if request.output_tokens > first]
     replica = [-1] * len(requests)
     for turn, number in enumerate(lasting):
         replica[number] = turn % (decodes * replicas)
+    there_s = _cached_s(requests, placed, replica, pace) if placed else [request.arrival_s for request in requests]
     steps: list[Step] = []
     for instance in range(decodes):
         own = [number for number in lasting if replica[number] // replicas == instance]
@@ -89,15 +107,50 @@ def timetable(
 
 
 def _prefills(requests: Sequence[Request], instances: int, pace: Pace) -> list[Prefill]:
-    free_s, line_s = [0.0] * instances, [0.0] * instances
+    free_s = [0.0] * instances
     found = []
     for number, request in enumerate(requests if instances else ()):
         instance = min(range(instances), key=lambda each: (max(free_s[each], request.arrival_s), each))
-        ended_s = max(free_s[instance], request.arrival_s) + pace.prompt_s(request.prompt_tokens)
-        free_s[instance] = ended_s
-        line_s[instance] = max(line_s[instance], ended_s) + pace.cache_s(request.prompt_tokens)
-        found.append(Prefill(number, instance, ended_s, line_s[instance]))
+        begun_s = max(free_s[instance], request.arrival_s)
+        free_s[instance] = begun_s + pace.prompt_s(request.prompt_tokens)
+        found.append(Prefill(number, instance, begun_s, free_s[instance]))
     return found
+
+
+def _cached_s(
+    requests: Sequence[Request], prefills: Sequence[Prefill], replica: Sequence[int], pace: Pace
+) -> list[float]:
+    """When each request's cache is where it is decoded; without one, when it is prefilled."""
+    ends_s = [each.ended_s for each in prefills]
+    sent = [each for each in prefills if replica[each.request] >= 0]
+    ways = [pace.cache(requests[each.request].prompt_tokens, each.instance, replica[each.request]) for each in sent]
+    starts_s = [each.begun_s if pace.by_layer else each.ended_s for each in sent]
+    for each, way, end_s in zip(sent, ways, shared_ends_s(starts_s, ways), strict=True):
+        ends_s[each.request] = max(end_s, each.ended_s + way.last_s)
+    return ends_s
+
+
+def shared_ends_s(starts_s: Sequence[float], ways: Sequence[CacheWay]) -> list[float]:
+    """When transfers end that share each port evenly, and go as fast as the port of theirs that has the most."""
+    order = deque(sorted(range(len(ways)), key=lambda each: starts_s[each]))
+    left_s: dict[int, float] = {}
+    ends_s, now_s = list(starts_s), 0.0
+    while order or left_s:
+        now_s = max(now_s, starts_s[order[0]]) if not left_s else now_s
+        while order and starts_s[order[0]] <= now_s:
+            left_s[order[0]] = ways[order[0]].alone_s
+            order.popleft()
+        at_port = Counter(port for each in left_s for port in ways[each].ports)
+        slower = {each: max((at_port[port] for port in ways[each].ports), default=1) for each in left_s}
+        next_s = min(now_s + left_s[each] * slower[each] for each in left_s)
+        next_s = min(next_s, starts_s[order[0]]) if order else next_s
+        for each in list(left_s):
+            left_s[each] -= (next_s - now_s) / slower[each]
+            if left_s[each] <= SIMULTANEOUS_S:
+                ends_s[each] = next_s
+                del left_s[each]
+        now_s = next_s
+    return ends_s
 
 
 @dataclass

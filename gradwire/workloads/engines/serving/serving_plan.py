@@ -20,7 +20,7 @@ from gradwire.datatypes.plan import LATENCY_LANE, Combine, Moment, Plan, Role
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
 from gradwire.workloads.engines.allreduce_transfers import GATE_LANE
 from gradwire.workloads.engines.parallel.worker_programs import GroupCollectives, Series, WorkerProgram
-from gradwire.workloads.engines.serving.batching import Pace, Step, Timetable, timetable
+from gradwire.workloads.engines.serving.batching import CacheWay, Pace, Step, Timetable, timetable
 from gradwire.workloads.engines.serving.deployment import Deployment, Replica, line_between, ring_s, shares_of_cache
 from gradwire.workloads.engines.serving.model_work import Batch, Leg, ModelWork, Share
 from gradwire.workloads.engines.serving.requests import Request
@@ -108,7 +108,7 @@ class ServingPlan:
 
     def _timetable(self) -> Timetable:
         service, deployment = self.service, self.service.deployment
-        pace = Pace(self._prompt_s, self._cache_s, self._step_s)
+        pace = Pace(self._prompt_s, self._cache_way, service.by_layer, self._step_s)
         return timetable(
             service.requests, deployment.prefills, deployment.decodes, deployment.experts, service.batch, pace
         )
@@ -137,16 +137,21 @@ class ServingPlan:
         size_bytes = tokens * self.work.width * ACTIVATION_BYTES
         return ring_s(size_bytes, len(replica.ranks), line_between(self.job, inside=False))
 
-    def _cache_s(self, tokens: int) -> float:
-        """Time of a cache on the line of the machine that sends it; none where all machines are one."""
-        line = line_between(self.job, inside=len(set(self.hosts)) == 1)
-        size_bytes = sum(leg.caches for leg in self.prompt_legs) * self.work.cache_bytes * tokens
+    def _cache_way(self, tokens: int, instance: int, replica: int) -> CacheWay:
+        """How a cache travels to the replica that decodes it, between the ports of both's first workers."""
+        source, target = self.prefills[instance].ranks[0], self.decodes[replica].ranks[0]
+        inside = self.hosts[source] == self.hosts[target]
+        line = line_between(self.job, inside=inside)
+        layers = self.work.attention_layers
+        size_bytes = layers * self.work.cache_bytes * tokens
         by_ports = (
             1
             if self.job.cluster.nics_per_host == 1
             else min(len(self.prefills[0].ranks), self.job.cluster.nics_per_host)
         )
-        return size_bytes / by_ports / line.bytes_per_s
+        alone_s = size_bytes / by_ports / line.bytes_per_s
+        ports = [(way, self.job.cluster.worker_port(worker)) for way, worker in (("out", source), ("in", target))]
+        return CacheWay(alone_s, alone_s / layers if self.service.by_layer else alone_s, () if inside else tuple(ports))
 
     def _step_s(self, batches: Sequence[Batch]) -> float:
         routed_line = line_between(self.job, inside=len({self.hosts[each.ranks[0]] for each in self.decodes}) == 1)
