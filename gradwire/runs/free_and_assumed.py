@@ -103,7 +103,7 @@ def _assumed_of_serving(job: Job, options: ServingOptions) -> Iterator[str]:
         yield f"prompts at the speed of training's forward pass ({job.compute.source})"
     if options.step_time is None and job.memory_bytes_per_s:
         yield f"steps of decoding that compute as fast, or read weights and caches at {byte_rate_text(job.memory_bytes_per_s)} (data sheet)"
-    yield "requests in the steps that a timetable without contention gives them"
+    yield "requests in the steps that a timetable decides in advance"
 
 
 def _has_wide_groups(job: Job, options: Options) -> bool:
