@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.analysis.iterations import times_of_ops_ns
-from gradwire.datatypes.plan import Int64, Moment, OpKind, Plan
+from gradwire.datatypes.plan import Moment, Plan
 from gradwire.datatypes.plan_of_job import moments_of_job
 from gradwire.datatypes.records import OpLog
 
@@ -27,8 +27,11 @@ class Spread:
     def of(times_s: Float64) -> Spread:
         """Takes times of any shape."""
         if not times_s.size:
-            return Spread(float("nan"), float("nan"))
+            return NONE
         return Spread(float(np.median(times_s)), float(np.percentile(times_s, TAIL_PERCENT)))
+
+
+NONE = Spread(float("nan"), float("nan"))
 
 
 @dataclass(frozen=True)
@@ -41,9 +44,9 @@ class RequestTimes:
     first_token: Spread
     #: From each token of a request to its next one.
     between_tokens: Spread
-    #: From the moment at which the first part of a request's cache is sent until all of it is where it is decoded.
+    #: From the moment at which the first part of a request's cache is sent until all of it, and the first token, are where it is decoded.
     cache: Spread
-    #: From a request's first token, the end of its prefill, until then; 0 for a cache that is there before.
+    #: From a request's first token, the end of its prefill, until then: next to nothing for a cache that is there before.
     behind: Spread
 
 
@@ -70,6 +73,12 @@ def replayed_request_times(plan: Plan, op_end_s: Float64) -> RequestTimes:
     return _request_times(plan, op_end_s[:, plan.moments[:, 0]])
 
 
+def computed_request_times(plan: Plan) -> RequestTimes:
+    """Times of the requests by computation alone, in one iteration; of their caches, nothing."""
+    found = _request_times(plan, plan.moments[None, :, 3] / 1e9)
+    return replace(found, cache=NONE, behind=NONE)
+
+
 def _request_times(plan: Plan, at_s: Float64) -> RequestTimes:
     """at_s: times of the plan's moments, shape (iterations, moments)."""
     order = np.argsort(plan.moments[:, 2], kind="stable")
@@ -85,15 +94,5 @@ def _request_times(plan: Plan, at_s: Float64) -> RequestTimes:
         Spread.of(first_s - at_s[:, moment == Moment.ARRIVED]),
         Spread.of(at_s[:, tokens[same + 1]] - at_s[:, tokens[same]]),
         Spread.of(at_s[:, cached] - at_s[:, sent]),
-        Spread.of(np.maximum(0.0, at_s[:, cached] - first_s[:, request[cached]])),
-    )
-
-
-def without_network(plan: Plan) -> Plan:
-    """The plan with all messages there as soon as they are sent: what is left is computation, and arrivals."""
-    sends: Int64 = np.flatnonzero(plan.ops.kind == OpKind.SEND)
-    duration_ns = plan.ops.duration_ns.copy()
-    duration_ns[sends] = 0
-    return replace(
-        plan, rank_host=np.zeros_like(plan.rank_host), ops=replace(plan.ops, duration_ns=duration_ns), nics_per_host=1
+        Spread.of(at_s[:, cached] - first_s[:, request[cached]]),
     )

@@ -87,7 +87,7 @@ class Moment(IntEnum):
     SENT = 2
     """The first keys and values of its prompt are computed, and sent."""
     CACHED = 3
-    """All of them are where it is decoded."""
+    """All of them, and its first token, are where it is decoded."""
     TOKEN = 4
     """The next of its tokens is there."""
 
@@ -163,7 +163,7 @@ FILE_COLUMNS: dict[str, ArrayColumn] = {
     **{name: ArrayColumn("i8") for name in ("chunk_bytes", "dep_start", "dep_op", "begin_op", "end_op", "group_start")},
     **{name: ArrayColumn("i8", (2,)) for name in ("produces", "consumes")},
     **{name: ArrayColumn("i8", (2,) if name == "needs" else (), optional=True) for name in OF_GROUPS},
-    "moments": ArrayColumn("i8", (3,), optional=True),
+    "moments": ArrayColumn("i8", (4,), optional=True),
     **{f"ops.{name}": ArrayColumn(np.dtype(dtype).str) for name, dtype in OP_DTYPES.items()},
 }
 """The columns of a plan's file: those of the plan and of its ops. The rest is JSON."""
@@ -247,9 +247,9 @@ class Plan:
     #: Set i has the ranks set_rank[set_start[i]:set_start[i + 1]].
     set_start: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     set_rank: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
-    #: Triples (op, Moment, request): when the op ends, a request to a model that is served has come so far. A request's tokens follow one
-    #: another.
-    moments: Int64 = field(default_factory=lambda: np.zeros((0, 3), np.int64))
+    #: Rows (op, Moment, request, nanoseconds): when the op ends, a request to a model that is served has come so far, and by computation
+    #: alone it would have so long after the first arrival. A request's tokens follow one another.
+    moments: Int64 = field(default_factory=lambda: np.zeros((0, 4), np.int64))
     #: Consecutive hosts of `rank_host` that are NICs of one machine.
     nics_per_host: int = 1
     #: The jobs, if the plan has several.

@@ -10,7 +10,7 @@ from functools import partial
 
 from gradwire.analysis.bounds import Bounds, bounds
 from gradwire.analysis.fluid.estimate import FluidTimes, SendEnds
-from gradwire.analysis.request_times import RequestTimes, plans_of_requests, without_network
+from gradwire.analysis.request_times import RequestTimes, computed_request_times, plans_of_requests
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.plan_of_job import plan_of_job
 from gradwire.faults import InputFault
@@ -267,7 +267,7 @@ def _requests(
 ) -> dict[str, tuple[RequestTimes, RequestTimes]]:
     """Times of requests, with the network and by computation alone, by the name of each job that serves some."""
     return {
-        name: (request_times(one, fabric, rule, window_bytes), request_times(without_network(one), fabric))
+        name: (request_times(one, fabric, rule, window_bytes), computed_request_times(one))
         for name, one in plans_of_requests(plan)
     }
 

@@ -355,9 +355,10 @@ class PlanBuilder:
         for cells, values in zip(self._needs, (ops, chunks), strict=True):
             _extend(cells, values, len(ops))
 
-    def moment(self, op: int, moment: int, request: int) -> None:
-        """States how far a request has come, a Moment, when `op` ends. Those of a request are stated in their order."""
-        self._moments.extend((op, moment, request))
+    def moment(self, op: int, moment: int, request: int, alone_s: float) -> None:
+        """States how far a request has come, a Moment, when `op` ends, and when it would have by computation alone. Those of a request are
+        stated in their order."""
+        self._moments.extend((op, moment, request, round(alone_s * 1e9)))
 
     def iteration(self, worker: int, begin: int, end: int) -> None:
         """States which ops begin and end the worker's iteration."""
@@ -401,7 +402,7 @@ class PlanBuilder:
             compute_s=compute_s,
             samples=samples,
             notes=tuple(self.notes),
-            moments=np.array(self._moments, np.int64).reshape(-1, 3),
+            moments=np.array(self._moments, np.int64).reshape(-1, 4),
             **self._groups_of_chunks(),
         )
 

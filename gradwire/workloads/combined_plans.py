@@ -22,7 +22,7 @@ from gradwire.faults import InternalFault
 from gradwire.workloads.symbolic.wait_graph import WaitGraph
 
 _NO_ROWS: Int64 = np.zeros(1, np.int64)
-_NO_MOMENTS: Int64 = np.zeros((0, 3), np.int64)
+_NO_MOMENTS: Int64 = np.zeros((0, 4), np.int64)
 _COUNTED: dict[str, Any] = {
     "ranks": lambda plan: plan.rank_role,
     "queues": lambda plan: plan.queue_rank,
@@ -161,7 +161,7 @@ def _numbered_anew(parts: Sequence[tuple[Int64, int]]) -> Int64:
     """Moments of requests, each part with what its ops' numbers grow by; its requests are others than those of the parts before."""
     found, requests = [_NO_MOMENTS], 0
     for moments, by in parts:
-        found.append(moments + np.array([by, 0, requests], np.int64))
+        found.append(moments + np.array([by, 0, requests, 0], np.int64))
         requests = int(found[-1][:, 2].max(initial=requests - 1)) + 1
     return np.concatenate(found)
 

@@ -12,8 +12,10 @@ WHAT = (
     ("cache under way", "cache"),
     ("of it behind the first token", "behind"),
 )
-ON_THE_NETWORK = ("cache", "behind")
-"""Times that computation alone does not have."""
+
+
+LEAST_S = 1e-6
+"""Shorter times are those of tokens that say that something is there."""
 
 
 def estimated_requests(network: RequestTimes, alone: RequestTimes) -> str:
@@ -43,7 +45,8 @@ def _count(times: RequestTimes) -> str:
 
 def _alone(name: str, alone: RequestTimes) -> str:
     """The same time by computation alone, if there is one."""
-    return "" if name in ON_THE_NETWORK else f", by computation alone {_spread(getattr(alone, name))}"
+    spread: Spread = getattr(alone, name)
+    return "" if math.isnan(spread.median_s) else f", by computation alone {_spread(spread)}"
 
 
 def _spread(spread: Spread) -> str:
@@ -52,10 +55,13 @@ def _spread(spread: Spread) -> str:
 
 def _ratios(spread: Spread, ideal: Spread) -> str:
     median, tail = (
-        f"{a / b:.3f}" if b > 0 else "-" for a, b in ((spread.median_s, ideal.median_s), (spread.tail_s, ideal.tail_s))
+        f"{a / b:.3f}" if b >= LEAST_S else "–"
+        for a, b in ((spread.median_s, ideal.median_s), (spread.tail_s, ideal.tail_s))
     )
     return f"{median} ({tail})"
 
 
 def _duration(time_s: float) -> str:
+    if time_s < LEAST_S:
+        return "0 ms"
     return f"{time_s:.4g} s" if time_s >= 1 else f"{time_s * 1e3:.4g} ms"

@@ -9,12 +9,12 @@ import pytest
 
 from gradwire.analysis.request_times import (
     Spread,
+    computed_request_times,
     logged_request_times,
     plans_of_requests,
     replayed_request_times,
-    without_network,
 )
-from gradwire.datatypes.plan import Moment, OpKind, Plan
+from gradwire.datatypes.plan import Moment, Plan
 from gradwire.datatypes.plan_of_job import plan_of_job
 from gradwire.faults import InternalFault
 from gradwire.workloads.checker import PlanError, check
@@ -32,7 +32,7 @@ def ends_s(plan: Plan, at_s: dict[tuple[Moment, int], list[float]]) -> np.typing
     """Ends of ops in one iteration, of which only those of moments matter."""
     found = np.zeros((1, len(plan.ops)))
     left = {key: list(values) for key, values in at_s.items()}
-    for op, moment, request in plan.moments.tolist():
+    for op, moment, request, _ in plan.moments.tolist():
         found[0, op] = left[Moment(moment), request].pop(0)
     return found
 
@@ -49,20 +49,19 @@ def test_times_are_differences_of_moments() -> None:
     found = replayed_request_times(plan, ends_s(plan, at_s))
     assert found.requests == 1
     assert found.first_token == Spread(1.0, 1.0)
-    assert found.between_tokens == Spread(2.0, pytest.approx(1.0 + 0.99 * 2.0))  # 3 s and 1 s
+    assert found.between_tokens.median_s == 2.0  # 3 s and 1 s
+    assert found.between_tokens.tail_s == pytest.approx(1.0 + 0.99 * 2.0)
     assert found.cache == Spread(2.5, 2.5)
     assert found.behind == Spread(2.0, 2.0)
 
 
-def test_a_cache_that_is_there_before_the_first_token_is_not_behind_it() -> None:
-    plan = served(service(2), requests=1, prompt_tokens=8, output_tokens=2)
-    at_s = {
-        (Moment.ARRIVED, 0): [1.0],
-        (Moment.SENT, 0): [1.5],
-        (Moment.TOKEN, 0): [2.0, 5.0],
-        (Moment.CACHED, 0): [1.75],
-    }
-    assert replayed_request_times(plan, ends_s(plan, at_s)).behind == Spread(0.0, 0.0)
+def test_by_computation_alone_times_are_those_of_the_timetable() -> None:
+    """A prompt of 8 tokens takes what its layers do, and a step is of one token."""
+    plan = served(service(2), requests=1, prompt_tokens=8, output_tokens=3)
+    found = computed_request_times(plan)
+    assert found.first_token.median_s == pytest.approx(float(plan.ops.duration_ns[plan.ops.rank == 0].sum()) / 1e9)
+    assert 0 < found.between_tokens.median_s < found.first_token.median_s
+    assert np.isnan([found.cache.median_s, found.behind.median_s]).all()
 
 
 def test_logs_have_the_requests_of_all_iterations_but_those_of_the_warm_up() -> None:
@@ -74,13 +73,6 @@ def test_logs_have_the_requests_of_all_iterations_but_those_of_the_warm_up() -> 
     assert first.cache.median_s > 0
     with pytest.raises(InternalFault, match="lacks op"):
         logged_request_times(plan, replay(plan, 1), 0, 3)
-
-
-def test_without_a_network_no_message_takes_time() -> None:
-    alone = without_network(plan_of())
-    check(alone)
-    assert not alone.is_remote().any()
-    assert not alone.ops.duration_ns[alone.ops.kind == OpKind.SEND].any()
 
 
 def test_of_several_jobs_each_has_its_requests() -> None:

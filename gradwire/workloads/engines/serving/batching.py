@@ -44,6 +44,8 @@ class Step:
     joined: frozenset[int]
     #: What each replica's batch is, for its computation.
     work: tuple[Batch, ...]
+    #: End of it in the timetable.
+    ended_s: float
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,16 @@ class Timetable:
     #: The replica that decodes each request, counted over all instances.
     replica: tuple[int, ...]
     steps: tuple[Step, ...]
+
+    def tokens_s(self) -> list[list[float]]:
+        """When each request has its tokens."""
+        found: list[list[float]] = [[] for _ in self.replica]
+        for prefill in self.prefills:
+            found[prefill.request].append(prefill.ended_s)
+        for step in self.steps:
+            for number in (number for batch in step.batches for number in batch):
+                found[number].append(step.ended_s)
+        return found
 
 
 @dataclass(frozen=True)
@@ -180,8 +192,8 @@ class _Queue:
                     batch.append(joined[-1])
                     self._left[joined[-1]] = self.requests[joined[-1]].output_tokens - self.first
             work = tuple(Batch(len(batch), sum(map(self._cached_tokens, batch))) for batch in batches)
-            found.append(Step(instance, tuple(map(tuple, batches)), frozenset(joined), work))
             now_s += pace.step_s(work)
+            found.append(Step(instance, tuple(map(tuple, batches)), frozenset(joined), work, now_s))
             for batch in batches:
                 for number in batch:
                     self._left[number] -= 1

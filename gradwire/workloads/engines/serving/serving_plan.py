@@ -2,21 +2,23 @@
 
 1. A request arrives at all workers of its instance after so much time, which passes in a stream in which nothing computes.
 2. The instance prefills it, and sends its cache of keys and values to the replica that decodes it: of each layer as soon as it is computed,
-   or all of it at the end (Splitwise, ISCA 2024, section 4.3, has both). Its first token is there at the end of the prefill.
-3. The replica's first step with the request waits for the cache. In each step, workers that share products sum activations behind both
-   halves of a block, by rings: over the network as messages; within a machine, the time of that is part of the computation. Replicas that
-   divide experts send each other their tokens by all-to-alls before each layer of experts and behind it (DeepSeek-V3, 2024, section 3.4.2).
+   or all of it at the end (Splitwise, ISCA 2024, section 4.3, has both). Its first token follows the prefill.
+3. The replica's first step with the request waits for the cache and for the first token. In each step, workers that share products sum
+   activations behind both halves of a block, by rings: over the network as messages; within a machine, the time of that is part of the
+   computation. Replicas that divide experts send each other their tokens by all-to-alls before each layer of experts and behind it
+   (DeepSeek-V3, 2024, section 3.4.2).
 4. When all requests have their last tokens, workers begin anew together, so that iterations do not overlap.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
 
-from gradwire.datatypes.plan import LATENCY_LANE, Combine, Moment, Plan, Role
+from gradwire.datatypes.plan import CONTROL_CLASS, LATENCY_LANE, Combine, Moment, Plan, Role
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
 from gradwire.workloads.engines.allreduce_transfers import GATE_LANE
 from gradwire.workloads.engines.parallel.worker_programs import GroupCollectives, Series, WorkerProgram
@@ -30,6 +32,7 @@ ARRIVAL_LANE = LATENCY_LANE + 1
 """The stream in which requests arrive. The one before is that of latencies of calls."""
 ACTIVATION_BYTES = 2
 """16 bits."""
+AT_ONCE = CacheWay(0.0, 0.0, ())
 
 
 @dataclass(frozen=True)
@@ -73,12 +76,17 @@ class ServingPlan:
         self._computed_s = [0.0] * len(self.ranks)
         #: The last arrival at each instance that prefills, or at each replica that decodes: op of each rank, and time.
         self._arrived: dict[Replica, tuple[list[int], int]] = {}
+        #: Each request's first token, where it is decoded.
+        self._first_tokens: dict[int, int] = {}
+        #: When each request's further tokens would be there by computation alone.
+        self._alone: list[deque[float]] = []
         #: Messages and chunks of each request's cache, by receiving rank.
         self._caches: dict[int, dict[int, list[tuple[int, int]]]] = {}
 
     def compile(self) -> Plan:
         """Builds the plan."""
-        table = self._timetable()
+        table, alone = self._timetable(network=True), self._timetable(network=False)
+        self._alone = [deque(tokens) for tokens in alone.tokens_s()]
         for prefill in table.prefills:
             target = self.decodes[table.replica[prefill.request]] if table.replica[prefill.request] >= 0 else None
             self._prefill(prefill.request, self.prefills[prefill.instance], target)
@@ -106,17 +114,22 @@ class ServingPlan:
             self.service.deployment.experts, sums=sums, caches=False, route_shared=self.service.route_shared
         )
 
-    def _timetable(self) -> Timetable:
+    def _timetable(self, *, network: bool) -> Timetable:
+        """The timetable by which requests are placed, or the one without a network, in which messages take no time."""
         service, deployment = self.service, self.service.deployment
         pace = Pace(self._prompt_s, self._cache_way, service.by_layer, self._step_s)
+        if not network:
+            pace = Pace(self._prompt_computed_s, lambda *_: AT_ONCE, service.by_layer, self._step_computed_s)
         return timetable(
             service.requests, deployment.prefills, deployment.decodes, deployment.experts, service.batch, pace
         )
 
     def _prompt_s(self, tokens: int) -> float:
-        return sum(
-            self._prompt_leg_s(leg, tokens) + self._sum_s(leg, self.prefills[0], tokens) for leg in self.prompt_legs
-        )
+        sums_s = (self._sum_s(leg, self.prefills[0], tokens) for leg in self.prompt_legs)
+        return self._prompt_computed_s(tokens) + sum(sums_s)
+
+    def _prompt_computed_s(self, tokens: int) -> float:
+        return sum(self._prompt_leg_s(leg, tokens) for leg in self.prompt_legs)
 
     def _prompt_leg_s(self, leg: Leg, tokens: int) -> float:
         """Computation of a leg, with sums that stay within the machine."""
@@ -155,16 +168,20 @@ class ServingPlan:
 
     def _step_s(self, batches: Sequence[Batch]) -> float:
         routed_line = line_between(self.job, inside=len({self.hosts[each.ranks[0]] for each in self.decodes}) == 1)
-        slowest = max(batches, key=lambda batch: (batch.requests, batch.cached_tokens))
-        total_s = 0.0
+        requests = max(batch.requests for batch in batches)
+        total_s = self._step_computed_s(batches)
         for leg in self.step_legs:
-            total_s += self._step_leg_s(leg, slowest, batches) + self._sum_s(leg, self.decodes[0], slowest.requests)
             sent = [
-                self._routed_bytes(leg, slowest.requests, size)
+                self._routed_bytes(leg, requests, size)
                 for size in (self.service.dispatch_bytes, self.service.combine_bytes)
             ]
-            total_s += (len(batches) - 1) * sum(sent) / routed_line.bytes_per_s if leg.routed else 0.0
+            total_s += self._sum_s(leg, self.decodes[0], requests)
+            total_s += (len(batches) - 1) * sum(sent) / routed_line.bytes_per_s
         return total_s
+
+    def _step_computed_s(self, batches: Sequence[Batch]) -> float:
+        slowest = max(batches, key=lambda batch: (batch.requests, batch.cached_tokens))
+        return sum(self._step_leg_s(leg, slowest, batches) for leg in self.step_legs)
 
     def _step_leg_s(self, leg: Leg, own: Batch, batches: Sequence[Batch]) -> float:
         """Computation of a leg of a step, with sums that stay within the machine."""
@@ -191,7 +208,10 @@ class ServingPlan:
                 self._sum(replica, request.prompt_tokens)
         if target is not None and not self.service.by_layer:
             self._send_cache(number, replica, target, sum(leg.caches for leg in self.prompt_legs))
-        self.builder.moment(self.programs[replica.ranks[0]].last, Moment.TOKEN, number)
+        last = self.programs[replica.ranks[0]].last
+        self._token(number, last)
+        if target is not None:
+            self._first_tokens[number] = self._tell(replica.ranks[0], target.ranks[0], last)
 
     def _arrive(self, number: int, replica: Replica) -> list[int]:
         """The request's arrival at each worker of a replica, which its next op waits for."""
@@ -202,7 +222,7 @@ class ServingPlan:
             self.builder.depend(op, previous)
             self.programs[rank].arrivals.append(op)
         self._arrived[replica] = arrivals, at_ns
-        self.builder.moment(arrivals[0], Moment.ARRIVED, number)
+        self.builder.moment(arrivals[0], Moment.ARRIVED, number, self.service.requests[number].arrival_s)
         return arrivals
 
     def _send_cache(self, number: int, source: Replica, target: Replica, layers: int) -> None:
@@ -210,7 +230,7 @@ class ServingPlan:
         size_bytes = layers * self.service.requests[number].prompt_tokens * self.work.cache_bytes
         tensor = self.builder.tensor(f"cache of request {number}")
         if number not in self._caches:
-            self.builder.moment(self.programs[source.ranks[0]].last, Moment.SENT, number)
+            self.builder.moment(self.programs[source.ranks[0]].last, Moment.SENT, number, 0.0)
         there = self._caches.setdefault(number, {rank: [] for rank in target.ranks})
         pairs = shares_of_cache(len(source.ranks), len(target.ranks), divided=self.work.divides_cache)
         for src, dst, share in pairs:
@@ -251,7 +271,7 @@ class ServingPlan:
         for replica, batch in zip(replicas, step.batches, strict=True):
             ends = self._close(replica)
             for number in batch:
-                self.builder.moment(ends, Moment.TOKEN, number)
+                self._token(number, ends)
 
     def _join(self, number: int, replica: Replica, arriving: dict[int, list[int]]) -> None:
         """Makes the next step of a replica wait for a request's cache; its workers begin it together."""
@@ -259,6 +279,9 @@ class ServingPlan:
         for index, rank in enumerate(replica.ranks):
             gate = self.builder.compute(rank, lane=GATE_LANE)
             self.builder.depend(gate, *(arriving[number][index : index + 1] if arriving else ()))
+            self.builder.depend(
+                gate, *(self._first_tokens[number],) if rank == replica.ranks[0] and not arriving else ()
+            )
             for recv, chunk in self._caches.get(number, {}).get(rank, ()):
                 self.builder.depend(gate, recv)
                 self.builder.needs(gate, chunk)
@@ -267,7 +290,7 @@ class ServingPlan:
         for rank, op in zip(replica.ranks, all_there, strict=True):
             self.programs[rank].arrivals.append(op)
         if not arriving:
-            self.builder.moment(all_there[0], Moment.CACHED, number)
+            self.builder.moment(all_there[0], Moment.CACHED, number, 0.0)
 
     def _exchange(
         self, replicas: Sequence[Replica], step: Step, leg: Leg, feature_bytes: float, *, to_experts: bool
@@ -305,6 +328,10 @@ class ServingPlan:
         return self.programs[replica.ranks[0]].last
 
     # Ops
+
+    def _token(self, number: int, op: int) -> None:
+        """A request's next token."""
+        self.builder.moment(op, Moment.TOKEN, number, self._alone[number].popleft())
 
     def _compute(self, replica: Replica, duration_s: float) -> None:
         for rank in replica.ranks:
@@ -355,13 +382,15 @@ class ServingPlan:
         self.builder.depend(met, after[0])
         found = [met]
         for rank, op in zip(others, after[1:], strict=True):
-            send, heard = self.builder.message(self._queue((rank, first), -1), first, CONTROL_BYTES)
-            self.builder.depend(send, op)
-            self.builder.depend(met, heard)
-            answer, told = self.builder.message(self._queue((first, rank), -1), rank, CONTROL_BYTES)
-            self.builder.depend(answer, met)
-            found.append(told)
+            self.builder.depend(met, self._tell(rank, first, op))
+            found.append(self._tell(first, rank, met))
         return found
+
+    def _tell(self, src: int, dst: int, after: int) -> int:
+        """A token without data from one rank to another; returns its RECV."""
+        send, told = self.builder.message(self._queue((src, dst), CONTROL_CLASS), dst, CONTROL_BYTES)
+        self.builder.depend(send, after)
+        return told
 
     def _begin_together(self) -> None:
         """Ends each worker's iteration when all have ended theirs."""
