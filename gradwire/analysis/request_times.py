@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +15,16 @@ from gradwire.datatypes.records import OpLog
 
 Float64 = npt.NDArray[np.float64]
 TAIL_PERCENT = 99
+REQUEST_COLUMNS = (
+    "iteration",
+    "warmup",
+    "request",
+    "first_token_s",
+    "cache_behind_s",
+    "mean_between_tokens_s",
+    "longest_between_tokens_s",
+)
+"""Columns of requests.csv."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +74,49 @@ def logged_request_times(plan: Plan, log: OpLog, warmup: int, iterations: int) -
 
     Raises InternalFault if the log lacks an op.
     """
+    return _request_times(plan, _logged_s(plan, log, iterations)[warmup:])
+
+
+def _logged_s(plan: Plan, log: OpLog, iterations: int) -> Float64:
+    """Times of the plan's moments, shape (iterations, moments), of each of which several may be of one op."""
     ops = np.unique(plan.moments[:, 0])
-    ended_ns = times_of_ops_ns(log, log.end_ns, ops, iterations)[warmup:]
-    return _request_times(plan, ended_ns[:, np.searchsorted(ops, plan.moments[:, 0])] / 1e9)
+    ended_ns = times_of_ops_ns(log, log.end_ns, ops, iterations)
+    found: Float64 = ended_ns[:, np.searchsorted(ops, plan.moments[:, 0])] / 1e9
+    return found
 
 
 def replayed_request_times(plan: Plan, op_end_s: Float64) -> RequestTimes:
     """Times of the requests of an estimate, from the ends of ops, shape (iterations, ops)."""
     return _request_times(plan, op_end_s[:, plan.moments[:, 0]])
+
+
+def request_rows(
+    plan: Plan, log: OpLog, warmup: int, iterations: int
+) -> list[tuple[int, bool, int, float, float, float, float]]:
+    """REQUEST_COLUMNS of each request of a run, in seconds; nan for what a request does not have.
+
+    Raises InternalFault if the log lacks an op.
+    """
+    at_s = _logged_s(plan, log, iterations)
+    order = np.argsort(plan.moments[:, 2], kind="stable")
+    starts = np.flatnonzero(np.diff(plan.moments[order, 2], prepend=-1))
+    rows = []
+    for iteration in range(iterations):
+        for number, of_request in enumerate(np.split(order, starts[1:])):
+            moment, when_s = plan.moments[of_request, 1], at_s[iteration, of_request]
+            arrived_s, cached_s = (_first_s(when_s[moment == each]) for each in (Moment.ARRIVED, Moment.CACHED))
+            tokens_s = when_s[moment == Moment.TOKEN]
+            gaps_s = np.diff(tokens_s)
+            mean_s, longest_s = (float(gaps_s.mean()), float(gaps_s.max())) if len(gaps_s) else (math.nan, math.nan)
+            first_s = float(tokens_s[0])
+            rows.append(
+                (iteration, iteration < warmup, number, first_s - arrived_s, cached_s - first_s, mean_s, longest_s)
+            )
+    return rows
+
+
+def _first_s(times_s: Float64) -> float:
+    return float(times_s[0]) if len(times_s) else math.nan
 
 
 def computed_request_times(plan: Plan) -> RequestTimes:

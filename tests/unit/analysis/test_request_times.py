@@ -13,6 +13,7 @@ from gradwire.analysis.request_times import (
     logged_request_times,
     plans_of_requests,
     replayed_request_times,
+    request_rows,
 )
 from gradwire.datatypes.plan import Moment, Plan
 from gradwire.datatypes.plan_of_job import plan_of_job
@@ -53,6 +54,21 @@ def test_times_are_differences_of_moments() -> None:
     assert found.between_tokens.tail_s == pytest.approx(1.0 + 0.99 * 2.0)
     assert found.cache == Spread(2.5, 2.5)
     assert found.behind == Spread(2.0, 2.0)
+
+
+def test_rows_have_each_request_of_each_iteration() -> None:
+    plan = plan_of(2)
+    log = replay(plan, 2)
+    rows = request_rows(plan, log, 1, 2)
+    assert [row[:3] for row in rows] == [(0, True, 0), (0, True, 1), (1, False, 0), (1, False, 1)]
+    measured = logged_request_times(plan, log, 1, 2)
+    assert np.median([row[3] for row in rows[2:]]) == pytest.approx(measured.first_token.median_s)
+    assert np.median([row[4] for row in rows[2:]]) == pytest.approx(measured.behind.median_s)
+    assert all(row[5] <= row[6] for row in rows)
+    short = served(service(2), requests=1, output_tokens=1)
+    ((*_, first_s, behind_s, mean_s, longest_s),) = request_rows(short, replay(short, 1), 0, 1)
+    assert first_s > 0
+    assert np.isnan([behind_s, mean_s, longest_s]).all()
 
 
 def test_by_computation_alone_times_are_those_of_the_timetable() -> None:
