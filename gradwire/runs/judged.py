@@ -39,7 +39,7 @@ from gradwire.programs.commands import started_beside
 from gradwire.programs.reported import reported
 from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runs.compiling.job_plans import job_times
-from gradwire.runs.stored.run_files import read_message, reading
+from gradwire.runs.stored.run_files import fitting, read_message, reading
 from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import (
     ITERATIONS_FILE,
@@ -342,14 +342,22 @@ def write_judgement(judged: JudgedRun) -> None:
     record, plan = judged.stored.record(), judged.stored.plan()
     if record.captures:
         write_dissector(judged.folder, plan, judged.fabric, record)
+    _write_requests(judged, plan, record)
+
+
+def _write_requests(judged: JudgedRun, plan: Plan, record: PointRecord) -> None:
+    """Writes requests.csv, if there are any."""
     of_jobs = plans_of_requests(plan)
-    if of_jobs:
-        requests = (
+    if not of_jobs:
+        return
+    with fitting(judged.folder):
+        log = judged.stored.log()
+        rows = [
             (name, *map(int, row[:3]), *row[3:])
             for name, one in of_jobs
-            for row in request_rows(one, judged.stored.log(), record.warmup, record.iterations)
-        )
-        write_csv(judged.folder / REQUESTS_FILE, ("job", *REQUEST_COLUMNS), requests, float_format="%.9f")
+            for row in request_rows(one, log, record.warmup, record.iterations)
+        ]
+    write_csv(judged.folder / REQUESTS_FILE, ("job", *REQUEST_COLUMNS), rows, float_format="%.9f")
 
 
 def iteration_rows(judged: JudgedRun) -> list[tuple[int, bool, float]]:

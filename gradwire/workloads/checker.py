@@ -44,6 +44,7 @@ def check_references(plan: Plan) -> None:
     """
     _check_references(plan)
     _check_ends(plan)
+    _check_moments(plan)
 
 
 def _fail(plan: Plan, op: int, what: str) -> PlanError:
@@ -225,6 +226,21 @@ def _check_groups(plan: Plan, recvs: Int64) -> None:
             raise _fail(plan, send, f"ranks {sorted(ranks)} receive it instead of the group's {sorted(members)}")
         if machine[ops.rank[send]] in machine[members]:
             raise _fail(plan, send, "a member of its group is on the sender's own host, where memory is the way")
+
+
+def _check_moments(plan: Plan) -> None:
+    """Checks that each request arrives once and has a token, and that a cache that is sent also arrives."""
+    if not len(plan.moments):
+        return
+    requests = int(plan.moments[:, 2].max()) + 1
+    times = {kind: np.bincount(plan.moments[plan.moments[:, 1] == kind, 2], minlength=requests) for kind in Moment}
+    sent, cached = times[Moment.SENT], times[Moment.CACHED]
+    wrong = (times[Moment.ARRIVED] != 1) | (times[Moment.TOKEN] < 1) | (sent != cached) | (sent > 1)
+    if wrong.any():
+        raise PlanError(
+            f"plan '{plan.name}': request {np.flatnonzero(wrong)[0]} does not arrive once, has no token, or a cache "
+            "that is sent and not there"
+        )
 
 
 def _group_sizes(plan: Plan) -> Int64:

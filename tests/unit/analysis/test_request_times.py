@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -117,6 +118,21 @@ def test_a_moment_of_what_is_not_there_is_refused(column: int, value: int) -> No
     plan.moments[0, column] = value
     with pytest.raises(PlanError, match="does not exist"):
         check(plan)
+
+
+@pytest.mark.parametrize("left_out", [Moment.ARRIVED, Moment.SENT, Moment.CACHED])
+def test_a_request_without_one_of_its_moments_is_refused(left_out: Moment) -> None:
+    plan = plan_of()
+    moments = plan.moments[(plan.moments[:, 1] != left_out) | (plan.moments[:, 2] != 1)]
+    with pytest.raises(PlanError, match="request 1 does not arrive once"):
+        check(replace(plan, moments=moments))
+
+
+def test_a_request_without_tokens_is_refused() -> None:
+    plan = served(service(2), requests=2, output_tokens=1)
+    moments = plan.moments[(plan.moments[:, 1] != Moment.TOKEN) | (plan.moments[:, 2] != 0)]
+    with pytest.raises(PlanError, match="request 0"):
+        check(replace(plan, moments=moments))
 
 
 def test_moments_are_kept_in_the_plans_file(tmp_path: Path) -> None:
