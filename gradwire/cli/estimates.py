@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from gradwire.analysis.report.request_words import estimated_requests
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.csv_files import write_csv
 from gradwire.faults import InputFault
@@ -44,6 +45,7 @@ def estimates_table(
         foot += f" {which} did not repeat: means over many iterations are shown."
     foot += "".join(f" Not in them: {text}." for text in dict.fromkeys(point.left_out for point in estimates) if text)
     foot += _not_ranked(estimates, keys)
+    foot += "".join(f"\n{line}" for line in _request_lines(estimates, keys))
     foot += "".join(f"\n{line}" for line in (last_line, conclusion) if line)
     return TextTable(
         title, headers, rows, len(keys), ("",) * len(rows), foot, ("ms", "bound (s)", "bound by", "x alone")
@@ -63,6 +65,14 @@ def _not_ranked(estimates: Sequence[PointEstimate], keys: Sequence[str]) -> str:
         f" An estimate does not rank {'; '.join(told)}: so much depends on how much queues hold. Run what is to be "
         "compared with it."
     )
+
+
+def _request_lines(estimates: Sequence[PointEstimate], keys: Sequence[str]) -> Iterator[str]:
+    """A line on the requests of each point that serves some."""
+    for point in estimates:
+        if point.requests is not None:
+            label = ", ".join(filter(None, (point.parameters.get(key, "") for key in keys)))
+            yield f"{label}: {estimated_requests(*point.requests)}"
 
 
 def _varied(estimates: Sequence[PointEstimate]) -> list[str]:
@@ -94,7 +104,7 @@ def _as_told(point: PointEstimate) -> dict[str, object]:
     return {
         name: value
         for name, value in asdict(point).items()
-        if name != "warnings" and (name != "alone_time_s" or value is not None)
+        if name != "warnings" and (name not in ("alone_time_s", "requests") or value is not None)
     }
 
 

@@ -1,19 +1,17 @@
-"""The plan as frozen data: a small task graph per rank and iteration, held in columns. Imports nothing but numpy and
-the standard library.
+"""The plan as frozen data: a small task graph per rank and iteration, held in columns. Imports nothing but numpy and the standard library.
 
-A plan describes one iteration, which agents replay as often as asked. An operation (op) is a row of `Ops`. It depends
-on ops of the same rank, in the same iteration (lag 0) or the previous one (lag 1). Data moves between ranks only in
-messages: a SEND and the RECV that names it.
+A plan describes one iteration, which agents replay as often as asked. An operation (op) is a row of `Ops`. It depends on ops of the same
+rank, in the same iteration (lag 0) or the previous one (lag 1). Data moves between ranks only in messages: a SEND and the RECV that names
+it.
 
-Data is cut into chunks: a tensor, a shard or a slice of one. A worker's backward pass produces its own contribution to
-a chunk, messages carry sets of contributions, and a chunk is complete when it holds every worker's contribution
-exactly once.
+Data is cut into chunks: a tensor, a shard or a slice of one. A worker's backward pass produces its own contribution to a chunk, messages
+carry sets of contributions, and a chunk is complete when it holds every worker's contribution exactly once.
 
-A chunk may also belong to a group: then it has its own contributors and receivers, and is complete with all its
-contributors'. What is otherwise many kinds of collective is thereby one rule. Of a reduce-scatter's part, all are
-contributors and one is the receiver; of an allgather's part, it is the other way round; of an allreduce, both are the
-group; of an all-to-all or a point-to-point message, both are one rank. A receiver needs a chunk of the iteration
-before (`consumes`, as gradients are) or of the same one (`needs`, as activations and gathered parameters are).
+A chunk may also belong to a group: then it has its own contributors and receivers, and is complete with all its contributors'. What is
+otherwise many kinds of collective is thereby one rule. Of a reduce-scatter's part, all are contributors and one is the receiver; of an
+allgather's part, it is the other way round; of an allreduce, both are the group; of an all-to-all or a point-to-point message, both are one
+rank. A receiver needs a chunk of the iteration before (`consumes`, as gradients are) or of the same one (`needs`, as activations and
+gathered parameters are).
 """
 
 from __future__ import annotations
@@ -43,13 +41,11 @@ class OpKind(IntEnum):
     COMPUTE = 1
     """Occupies the rank's serial stream `lane` for `duration_ns`."""
     SEND = 2
-    """Hands `size_bytes` to the network through the rank's send queue `lane`, `duration_ns` (software latency) after
-    its turn comes."""
+    """Hands `size_bytes` to the network through the rank's send queue `lane`, `duration_ns` (software latency) after its turn comes."""
     RECV = 3
     """Ends when the last byte of its message has arrived and its own dependencies are done."""
     REDUCE = 4
-    """Adds `size_bytes` into a chunk: occupies the rank's serial stream `lane` for `duration_ns`, in
-    parallel with computation."""
+    """Adds `size_bytes` into a chunk: occupies the rank's serial stream `lane` for `duration_ns`, in parallel with computation."""
 
 
 class Role(IntEnum):
@@ -81,6 +77,19 @@ class Discipline(IntEnum):
     """The lowest `order` first (P3's worker and server queues)."""
     COUNTER = 3
     """Strictly by `order`: no op is sent before its predecessor (TicTac's enforcement)."""
+
+
+class Moment(IntEnum):
+    """The moments of a request to a model that is served."""
+
+    ARRIVED = 1
+    """The request is there."""
+    SENT = 2
+    """The first keys and values of its prompt are computed, and sent."""
+    CACHED = 3
+    """All of them, and its first token, are where it is decoded."""
+    TOKEN = 4
+    """The next of its tokens is there."""
 
 
 FULL_SPEED = 1000
@@ -154,25 +163,23 @@ FILE_COLUMNS: dict[str, ArrayColumn] = {
     **{name: ArrayColumn("i8") for name in ("chunk_bytes", "dep_start", "dep_op", "begin_op", "end_op", "group_start")},
     **{name: ArrayColumn("i8", (2,)) for name in ("produces", "consumes")},
     **{name: ArrayColumn("i8", (2,) if name == "needs" else (), optional=True) for name in OF_GROUPS},
+    "moments": ArrayColumn("i8", (4,), optional=True),
     **{f"ops.{name}": ArrayColumn(np.dtype(dtype).str) for name, dtype in OP_DTYPES.items()},
 }
 """The columns of a plan's file: those of the plan and of its ops. The rest is JSON."""
 MOST_FILE_BYTES = 2 << 30
-"""The largest size of a plan's file: 8,000,000 ops, the most that a builder makes (workloads/builder.py), with 12
-dependencies each."""
+"""The largest size of a plan's file: 8,000,000 ops, the most that a builder makes (workloads/builder.py), with 12 dependencies each."""
 
 
 @dataclass(frozen=True)
 class PlanJob:
-    """One of several jobs that a plan has side by side. Its ranks and its ops follow one another, and no op depends on
-    another job's."""
+    """One of several jobs that a plan has side by side. Its ranks and its ops follow one another, and no op depends on another job's."""
 
     name: str
     first_rank: int
     ranks: int
     first_op: int
-    #: Ops of one of its iterations. Op i of its iteration n, counted from 0 within the plan's, is first_op + n * ops +
-    #: i.
+    #: Ops of one of its iterations. Op i of its iteration n, counted from 0 within the plan's, is first_op + n * ops + i.
     ops: int
     #: Iterations of the job in one of the plan.
     iterations: int
@@ -233,20 +240,21 @@ class Plan:
     notes: tuple[str, ...] = field(default=())
     #: Pairs (op, chunk): when the op starts, its rank must hold the complete chunk of this iteration.
     needs: Int64 = field(default_factory=lambda: np.zeros((0, 2), np.int64))
-    #: For each chunk, the set of workers that contribute to it; -1 for all workers. Empty if all chunks are
-    #: everybody's.
+    #: For each chunk, the set of workers that contribute to it; -1 for all workers. Empty if all chunks are everybody's.
     chunk_contributors: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     #: For each chunk, the set of workers that receive it, as above.
     chunk_receivers: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     #: Set i has the ranks set_rank[set_start[i]:set_start[i + 1]].
     set_start: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     set_rank: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    #: Rows (op, Moment, request, nanoseconds): when the op ends, a request to a model that is served has come so far, and by computation
+    #: alone it would have so long after the first arrival. A request's tokens follow one another.
+    moments: Int64 = field(default_factory=lambda: np.zeros((0, 4), np.int64))
     #: Consecutive hosts of `rank_host` that are NICs of one machine.
     nics_per_host: int = 1
     #: The jobs, if the plan has several.
     jobs: tuple[PlanJob, ...] = ()
-    #: Speed at which a worker computes while a tensor is under way at its rank (rank_transfers.py), as a share of its speed
-    #: otherwise.
+    #: Speed at which a worker computes while a tensor is under way at its rank (rank_transfers.py), as a share of its speed otherwise.
     speed_while_communicating: float = 1.0
     #: Number of the first connection, where the plan is that of one job out of several: those before it are of other jobs.
     first_connection: int = 0
@@ -298,8 +306,7 @@ class Plan:
         return keys
 
     def multicasts(self) -> list[tuple[int, tuple[int, ...]]]:
-        """Sending host and sorted receiving hosts of the group messages, each combination once. Switches must copy for
-        all of them."""
+        """Sending host and sorted receiving hosts of the group messages, each combination once. Switches must copy for all of them."""
         ops = self.ops
         sends = np.flatnonzero(ops.group == 1)
         combinations = set()
@@ -319,8 +326,8 @@ class Plan:
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
         own = {f.name: getattr(self, f.name) for f in fields(self) if isinstance(getattr(self, f.name), np.ndarray)}
-        # A plan without groups has the digest that it had before there were any.
-        own = {name: array for name, array in own.items() if name not in OF_GROUPS or len(array)}
+        # A plan without groups, or without requests, has the digest that it had before there were any.
+        own = {name: array for name, array in own.items() if name not in (*OF_GROUPS, "moments") or len(array)}
         return {**own, **{f"ops.{f.name}": getattr(self.ops, f.name) for f in fields(self.ops)}}
 
     def _scalars(self) -> dict[str, Any]:
@@ -350,8 +357,7 @@ class Plan:
 
     @staticmethod
     def load(path: Path) -> Plan:
-        """Reads what `save` wrote. What numbers refer to is not looked for: that is the checker's
-        (workloads/checker.py).
+        """Reads what `save` wrote. What numbers refer to is not looked for: that is the checker's (workloads/checker.py).
 
         Raises OSError, or ValueError and others for what is not a plan's file.
         """
@@ -389,9 +395,8 @@ def contradiction(combine: Combine, arrived: Contributions, total: Contributions
 class Ledger:
     """The contributions that every rank holds of every chunk: the sum under way, and the last complete value.
 
-    The two are kept apart because a server still hands out the parameters of one iteration while gradients of the next
-    arrive. The checker and the agents keep the same ledger, the checker symbolically and the agents from the headers
-    of real messages.
+    The two are kept apart because a server still hands out the parameters of one iteration while gradients of the next arrive. The checker
+    and the agents keep the same ledger, the checker symbolically and the agents from the headers of real messages.
     """
 
     def __init__(self, workers: int, contributors: Mapping[int, int] | None = None) -> None:
@@ -402,13 +407,11 @@ class Ledger:
         self._complete: dict[tuple[int, int], int] = {}
 
     def produce(self, rank: int, chunk: int, worker: int | None, iteration: int) -> None:
-        """Starts a new sum with the gradient of worker number `worker`, at `rank`. With None, the rank has the whole
-        chunk."""
+        """Starts a new sum with the gradient of worker number `worker`, at `rank`. With None, the rank has the whole chunk."""
         self._store(rank, chunk, Contributions(iteration, self._whole(chunk) if worker is None else 1 << worker))
 
     def outgoing(self, rank: int, chunk: int, combine: Combine) -> Contributions:
-        """Contributions that a message carries: the sum so far if the receiver will ADD, the last complete value if it
-        will COPY."""
+        """Contributions that a message carries: the sum so far if the receiver will ADD, the last complete value if it will COPY."""
         if combine == Combine.COPY:
             return Contributions(self.complete(rank, chunk), self._whole(chunk))
         return self._sum.get((rank, chunk), Contributions(-1, 0))
@@ -434,8 +437,7 @@ class Ledger:
         return None
 
     def complete(self, rank: int, chunk: int) -> int:
-        """The latest iteration of which the rank holds every contributor's contribution; -1 stands for the initial
-        parameters."""
+        """The latest iteration of which the rank holds every contributor's contribution; -1 stands for the initial parameters."""
         return self._complete.get((rank, chunk), -1)
 
     def _whole(self, chunk: int) -> int:

@@ -68,6 +68,7 @@ def plan_of_job(plan: Plan, job: PlanJob) -> Plan:
         produces=pairs["produces"],
         consumes=pairs["consumes"],
         needs=pairs["needs"],
+        moments=moments_of_job(plan, job) - np.array([job.first_op, 0, 0, 0], np.int64),
         begin_op=_of(plan.begin_op, job.first_op, last),
         end_op=_of(plan.end_op, job.first_op, last),
         group_start=group_start,
@@ -82,6 +83,13 @@ def plan_of_job(plan: Plan, job: PlanJob) -> Plan:
         jobs=(),
         first_connection=int((plan.connection_keys()[:, 0] < queues[0]).sum()) if len(queues) else 0,
     )
+
+
+def moments_of_job(plan: Plan, job: PlanJob) -> Int64:
+    """The moments of a job's requests, which are numbered from 0 on, with the ops that the whole plan has."""
+    moments = _between(plan.moments, job.first_op, job.first_op + job.iterations * job.ops)
+    first = int(moments[:, 2].min()) if len(moments) else 0
+    return moments - np.array([0, 0, first, 0], np.int64)
 
 
 def _between(pairs: Int64, first: int, last: int) -> Int64:

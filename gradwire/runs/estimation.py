@@ -10,12 +10,20 @@ from functools import partial
 
 from gradwire.analysis.bounds import Bounds, bounds
 from gradwire.analysis.fluid.estimate import FluidTimes, SendEnds
+from gradwire.analysis.request_times import RequestTimes, computed_request_times, plans_of_requests
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.plan_of_job import plan_of_job
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
 from gradwire.runs.compiling.by_class import classes_or_plans
-from gradwire.runs.compiling.ideal_times import HELD_S, fluid_times, held_rule, rule_of, short_window_bytes
+from gradwire.runs.compiling.ideal_times import (
+    HELD_S,
+    fluid_times,
+    held_rule,
+    request_times,
+    rule_of,
+    short_window_bytes,
+)
 from gradwire.runs.compiling.job_plans import job_times
 from gradwire.runs.compiling.many_points import SharedPlans, sharing_key, side_by_side
 from gradwire.runs.plan_warnings import plan_warnings
@@ -134,6 +142,8 @@ class PointEstimate:
     #: Effects of the network or the plan that the estimate lacks, a sentence without its full stop; "" if there are
     #: none.
     left_out: str = ""
+    #: Times of its requests, with the network and by computation alone; None for a point that serves none.
+    requests: tuple[RequestTimes, RequestTimes] | None = None
     #: Warnings that a plan of the point gets, in words; none of a job that was estimated by classes.
     warnings: tuple[str, ...] = ()
 
@@ -157,7 +167,7 @@ class PointEstimate:
 RESULT_COLUMNS = tuple(
     field.name
     for field in fields(PointEstimate)
-    if field.name not in ("parameters", "alone_time_s", "left_out", "warnings")
+    if field.name not in ("parameters", "alone_time_s", "left_out", "requests", "warnings")
 )
 
 
@@ -228,7 +238,7 @@ def _estimate_jobs(point: Point, send_ends: str | None) -> list[PointEstimate]:
     rule = held_rule(unsent_bytes, fabric, socket_bytes) if send_ends is None else rule_of(unsent_bytes)
     window_bytes = short_window_bytes(fabric, socket_bytes)
     times = fluid_times(plan, fabric, rule, window_bytes)
-    rows = []
+    rows, requests = [], _requests(plan, fabric, rule, window_bytes)
     found_of_jobs = job_times(plan, fabric, rule, warmup=JOBS_WARMUP, window_bytes=window_bytes)
     for job, found in zip(plan.jobs, found_of_jobs, strict=True):
         lower = bounds(plan_of_job(plan, job), fabric)
@@ -245,10 +255,21 @@ def _estimate_jobs(point: Point, send_ends: str | None) -> list[PointEstimate]:
                 throughput_per_s=job.samples / found.shared_s,
                 scaling_efficiency=job.compute_s / found.shared_s,
                 alone_time_s=found.alone_s,
+                requests=requests.get(job.name),
                 warnings=plan_warnings(point.section, fabric, [plan]),
             )
         )
     return rows
+
+
+def _requests(
+    plan: Plan, fabric: Fabric, rule: SendEnds, window_bytes: float
+) -> dict[str, tuple[RequestTimes, RequestTimes]]:
+    """Times of requests, with the network and by computation alone, by the name of each job that serves some."""
+    return {
+        name: (request_times(one, fabric, rule, window_bytes), computed_request_times(one))
+        for name, one in plans_of_requests(plan)
+    }
 
 
 def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
@@ -284,6 +305,7 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
         scaling_efficiency=work.compute_s / time_s,
         by_queues=half_s / time_s - 1,
         classes=classes.classes if classes else 0,
+        requests=None if classes else _requests(plans[label], fabric, rule, window_bytes).get(""),
         left_out=classes.left_out if classes else copies_late(plans[label], fabric),
         warnings=() if classes else plan_warnings(point.section, fabric, list(plans.values())),
     )

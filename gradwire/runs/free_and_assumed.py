@@ -16,6 +16,7 @@ from gradwire.workloads.engines.nccl.options import DEFAULT_VERSION, NCCL, NcclK
 from gradwire.workloads.engines.parallel.group_collectives import RING
 from gradwire.workloads.job import Job
 from gradwire.workloads.strategies.megatron import MegatronOptions
+from gradwire.workloads.strategies.serving import ServingOptions
 from gradwire.workloads.strategy import Options
 from gradwire.workloads.units import byte_rate_text
 
@@ -66,7 +67,8 @@ def _free(job: Job, options: Options, strategy: str) -> Iterator[str]:
         yield "computation"
     if not job.relative_times and cluster.workers > 1:
         yield "differences between workers"
-    yield "the optimizer's step"
+    if not isinstance(options, ServingOptions):
+        yield "the optimizer's step"
 
 
 def _has_calls(job: Job, options: Options, strategy: str) -> bool:
@@ -90,8 +92,18 @@ def _assumed(job: Job, options: Options, strategy: str, point: Point) -> Iterato
             yield f"one ring for each group of {getattr(options, 'shard', None)} (shard)"
     if cluster.rings > 1 and (strategy in SINGLE_RINGS or _has_wide_groups(job, options)):
         yield "one ring for each group, which leaves a machine by one of its NICs"
-    if job.compute_s and not point.section.model.layers:
+    if isinstance(options, ServingOptions):
+        yield from _assumed_of_serving(job, options)
+    elif job.compute_s and not point.section.model.layers:
         yield f"computation of {job.compute_s:.4g} s ({job.compute.source})"
+
+
+def _assumed_of_serving(job: Job, options: ServingOptions) -> Iterator[str]:
+    if options.prefill:
+        yield f"prompts at the speed of training's forward pass ({job.compute.source})"
+    if options.step_time is None and job.memory_bytes_per_s:
+        yield f"steps of decoding that compute as fast, or read weights and caches at {byte_rate_text(job.memory_bytes_per_s)} (data sheet)"
+    yield "requests in the steps that a timetable decides in advance"
 
 
 def _has_wide_groups(job: Job, options: Options) -> bool:

@@ -23,6 +23,7 @@ from gradwire.analysis.job_times import logged_edges_s, measured_jobs
 from gradwire.analysis.packets.captures import write_dissector
 from gradwire.analysis.points import PointResult, failed_point, job_results, point_result
 from gradwire.analysis.program_results import FigureRow
+from gradwire.analysis.request_times import REQUEST_COLUMNS, plans_of_requests, request_rows
 from gradwire.analysis.verdict.condition_checks import Divided
 from gradwire.analysis.verdict.program_checks import ProgramsState
 from gradwire.analysis.verdict.verdict import Circumstances, Verdict, judge
@@ -38,10 +39,11 @@ from gradwire.programs.commands import started_beside
 from gradwire.programs.reported import reported
 from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runs.compiling.job_plans import job_times
-from gradwire.runs.stored.run_files import read_message, reading
+from gradwire.runs.stored.run_files import fitting, read_message, reading
 from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import (
     ITERATIONS_FILE,
+    REQUESTS_FILE,
     VERDICT_FILE,
     Completion,
     RunSpeed,
@@ -330,15 +332,32 @@ def write_verdict(folder: Path, verdict: Verdict) -> None:
 
 
 def write_judgement(judged: JudgedRun) -> None:
-    """Writes verdict.json, and for a run of a plan that came to its end iterations.csv and the captures' dissector."""
+    """Writes verdict.json, and for a run of a plan that came to its end iterations.csv, requests.csv if it served some, and the captures'
+    dissector."""
     write_verdict(judged.folder, judged.verdict)
     if not judged.iteration_times_s:
         return
     rows = ((number, int(warmup), time_s) for number, warmup, time_s in iteration_rows(judged))
     write_csv(judged.folder / ITERATIONS_FILE, ITERATION_COLUMNS, rows, float_format="%.9f")
-    record = judged.stored.record()
+    record, plan = judged.stored.record(), judged.stored.plan()
     if record.captures:
-        write_dissector(judged.folder, judged.stored.plan(), judged.fabric, record)
+        write_dissector(judged.folder, plan, judged.fabric, record)
+    _write_requests(judged, plan, record)
+
+
+def _write_requests(judged: JudgedRun, plan: Plan, record: PointRecord) -> None:
+    """Writes requests.csv, if there are any."""
+    of_jobs = plans_of_requests(plan)
+    if not of_jobs:
+        return
+    with fitting(judged.folder):
+        log = judged.stored.log()
+        rows = [
+            (name, *map(int, row[:3]), *row[3:])
+            for name, one in of_jobs
+            for row in request_rows(one, log, record.warmup, record.iterations)
+        ]
+    write_csv(judged.folder / REQUESTS_FILE, ("job", *REQUEST_COLUMNS), rows, float_format="%.9f")
 
 
 def iteration_rows(judged: JudgedRun) -> list[tuple[int, bool, float]]:

@@ -48,6 +48,7 @@ from gradwire.runs.free_and_assumed import free_and_assumed
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.network_notes import network_notes
 from gradwire.runs.point_machine import OUTPUT_FILE
+from gradwire.runs.request_notes import request_notes
 from gradwire.runs.run_findings import findings_of_runs
 from gradwire.runs.stored.explanation import edges_of_jobs, explain
 from gradwire.runs.stored.provenance import facts, provenance
@@ -55,7 +56,7 @@ from gradwire.runs.stored.run_files import fitting
 from gradwire.runs.stored.run_folder import CLOCK_FILE, stored_clock
 from gradwire.runs.stored.settings_in_words import COST_UNITS, as_recorded, settings_of
 from gradwire.runs.stored.spines import find_loaded_lines
-from gradwire.runs.stored.stored_run import ITERATIONS_FILE, RECORD_FILE, VERDICT_FILE, Completion
+from gradwire.runs.stored.stored_run import ITERATIONS_FILE, RECORD_FILE, REQUESTS_FILE, VERDICT_FILE, Completion
 from gradwire.scenario.loading import Point, Scenario, origin_named, resolve, without_settings
 from gradwire.vm.machines import Clock
 
@@ -64,7 +65,7 @@ FINDINGS_FILE = "findings.csv"
 """File of a run folder with what the run shows, comparison by comparison."""
 MOST_CHARTED = 24
 """Points of a report that are drawn over time, the first ones: a drawing takes about 50 kB, and half a second."""
-LINKED_FILES = (VERDICT_FILE, ITERATIONS_FILE, RECORD_FILE, OUTPUT_FILE)
+LINKED_FILES = (VERDICT_FILE, ITERATIONS_FILE, REQUESTS_FILE, RECORD_FILE, OUTPUT_FILE)
 """Files of a point that people read."""
 
 
@@ -156,6 +157,7 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path, ou
             *_window_notes(points),
             *_program_notes(points),
             *_fault_notes(points),
+            *request_notes(points),
             *_congestion_notes(points),
             *_line_notes(points),
             *_parameter_notes(points),

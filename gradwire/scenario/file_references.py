@@ -15,6 +15,7 @@ TABLES = {
     "model.modules_device": "devices",
     "strategy.name": "strategies",
     "model.trace": "traces",
+    "strategy.options.request_trace": "traces",
     "fabric.file": "networks",
     "fabric.routes": "routes",
     "fabric.controller": "controllers",
@@ -25,13 +26,13 @@ MODEL_ENDINGS = (".toml", ".json")
 ROUTES_ENDINGS = (".toml", ".csv")
 NETWORK_ENDINGS = (".graphml", ".gml", ".json", ".yaml", ".yml", ".txt", ".topo", ".xml")
 """Of the forms in scenario/definitions/network_files.py; JSON and YAML have several, which differ by their keys."""
-TRACE = "model.trace"
+TRACES = ("model.trace", "strategy.options.request_trace")
 _PYTHON_FILE = re.compile(r"(?P<path>.+\.py)(?::(?P<name>[^:/]+))?")
 
 
 def is_file(key: str, value: str) -> bool:
     """Returns whether the value of a key of TABLES is a file, and not a name."""
-    if key == TRACE:
+    if key in TRACES:
         return True
     if TABLES[key] == "networks":
         return bool(_PYTHON_FILE.fullmatch(value)) or value.endswith(NETWORK_ENDINGS)

@@ -52,6 +52,7 @@ class PlanBuilder:
         self._deps = array("q"), array("q"), array("q")
         self._produces, self._consumes = (array("q"), array("q")), (array("q"), array("q"))
         self._needs = array("q"), array("q")
+        self._moments = array("q")
         self._sets: dict[tuple[int, ...], int] = {}
         self._contributors, self._receivers = array("q"), array("q")
         self._begin: dict[int, int] = {}
@@ -280,14 +281,8 @@ class PlanBuilder:
 
         Each column is one integer for all ops, or an array of `count` integers.
         """
-        defaults: dict[str, Columns] = {
-            "lane": -1,
-            "chunk": -1,
-            "peer": -1,
-            "message": -1,
-            "layer": -1,
-            "traffic_class": -1,
-        }
+        named = ("lane", "chunk", "peer", "message", "layer", "traffic_class")
+        defaults: dict[str, Columns] = dict.fromkeys(named, -1)
         if unknown := values.keys() - OP_DTYPES.keys():
             raise TypeError(f"ops have no column {', '.join(sorted(unknown))}")
         row: dict[str, Columns] = {"kind": kind, **defaults, **values}
@@ -309,8 +304,7 @@ class PlanBuilder:
         combine: Combine = Combine.CONTROL,
         **shared: Columns,
     ) -> tuple[range, range]:
-        """Adds a SEND from `src` through `queue` to `dst`, and its RECV, for each of `size_bytes`; returns the op
-        numbers of both.
+        """Adds a SEND from `src` through `queue` to `dst`, and its RECV, for each of `size_bytes`; returns the op numbers of both.
 
         `shared` takes further columns of both ends, as for `add_columns`: chunk, traffic_class, order and layer.
         """
@@ -323,8 +317,7 @@ class PlanBuilder:
         return sends, recvs
 
     def depend(self, op: int, *on: int, lag: int = 0) -> None:
-        """Makes `op` wait for each op in `on`, all of the same rank, in this iteration (lag 0) or the previous one
-        (lag 1)."""
+        """Makes `op` wait for each op in `on`, all of the same rank, in this iteration (lag 0) or the previous one (lag 1)."""
         ops, ons, lags = self._deps
         for other in on:
             ops.append(op)
@@ -361,6 +354,11 @@ class PlanBuilder:
         """`needs` for each op and the chunk at the same index."""
         for cells, values in zip(self._needs, (ops, chunks), strict=True):
             _extend(cells, values, len(ops))
+
+    def moment(self, op: int, moment: int, request: int, alone_s: float) -> None:
+        """States how far a request has come, a Moment, when `op` ends, and when it would have by computation alone. Those of a request are
+        stated in their order."""
+        self._moments.extend((op, moment, request, round(alone_s * 1e9)))
 
     def iteration(self, worker: int, begin: int, end: int) -> None:
         """States which ops begin and end the worker's iteration."""
@@ -404,6 +402,7 @@ class PlanBuilder:
             compute_s=compute_s,
             samples=samples,
             notes=tuple(self.notes),
+            moments=np.array(self._moments, np.int64).reshape(-1, 4),
             **self._groups_of_chunks(),
         )
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.datatypes.message_parts import first_parts
-from gradwire.datatypes.plan import LATENCY_LANE, Combine, Discipline, Int64, OpKind, Plan
+from gradwire.datatypes.plan import LATENCY_LANE, Combine, Discipline, Int64, Moment, OpKind, Plan
 from gradwire.faults import InternalFault
 from gradwire.workloads.symbolic.verification import defects
 
@@ -44,6 +44,7 @@ def check_references(plan: Plan) -> None:
     """
     _check_references(plan)
     _check_ends(plan)
+    _check_moments(plan)
 
 
 def _fail(plan: Plan, op: int, what: str) -> PlanError:
@@ -105,6 +106,9 @@ def _check_ranges(plan: Plan) -> None:
         ("what consumes a chunk", plan.consumes[:, 0], 0, count),
         ("a produced chunk", plan.produces[:, 1], 0, chunks),
         ("a consumed chunk", plan.consumes[:, 1], 0, chunks),
+        ("a moment of a request", plan.moments[:, 0], 0, count),
+        ("a kind of moment", plan.moments[:, 1], min(Moment), max(Moment) + 1),
+        ("a request", plan.moments[:, 2], 0, max(1, len(plan.moments))),
         ("what needs a chunk", plan.needs[:, 0], 0, count),
         ("a needed chunk", plan.needs[:, 1], 0, chunks),
         ("a chunk's contributors", plan.chunk_contributors, -1, max(0, len(plan.set_start) - 1)),
@@ -222,6 +226,21 @@ def _check_groups(plan: Plan, recvs: Int64) -> None:
             raise _fail(plan, send, f"ranks {sorted(ranks)} receive it instead of the group's {sorted(members)}")
         if machine[ops.rank[send]] in machine[members]:
             raise _fail(plan, send, "a member of its group is on the sender's own host, where memory is the way")
+
+
+def _check_moments(plan: Plan) -> None:
+    """Checks that each request arrives once and has a token, and that a cache that is sent also arrives."""
+    if not len(plan.moments):
+        return
+    requests = int(plan.moments[:, 2].max()) + 1
+    times = {kind: np.bincount(plan.moments[plan.moments[:, 1] == kind, 2], minlength=requests) for kind in Moment}
+    sent, cached = times[Moment.SENT], times[Moment.CACHED]
+    wrong = (times[Moment.ARRIVED] != 1) | (times[Moment.TOKEN] < 1) | (sent != cached) | (sent > 1)
+    if wrong.any():
+        raise PlanError(
+            f"plan '{plan.name}': request {np.flatnonzero(wrong)[0]} does not arrive once, has no token, or a cache "
+            "that is sent and not there"
+        )
 
 
 def _group_sizes(plan: Plan) -> Int64:

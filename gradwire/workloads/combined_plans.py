@@ -22,6 +22,7 @@ from gradwire.faults import InternalFault
 from gradwire.workloads.symbolic.wait_graph import WaitGraph
 
 _NO_ROWS: Int64 = np.zeros(1, np.int64)
+_NO_MOMENTS: Int64 = np.zeros((0, 4), np.int64)
 _COUNTED: dict[str, Any] = {
     "ranks": lambda plan: plan.rank_role,
     "queues": lambda plan: plan.queue_rank,
@@ -80,6 +81,7 @@ def combined(jobs: Sequence[PlacedJob]) -> Plan:
         produces=np.concatenate([moved.pairs(moved.plan.produces) for moved in shifted]),
         consumes=np.concatenate([moved.pairs(moved.plan.consumes) for moved in shifted]),
         needs=np.concatenate([moved.pairs(moved.plan.needs) for moved in shifted]),
+        moments=_numbered_anew([(moved.plan.moments, moved.by["ops"]) for moved in shifted]),
         begin_op=np.concatenate([moved.plan.begin_op + moved.by["ops"] for moved in shifted]),
         end_op=np.concatenate([moved.plan.end_op + moved.by["ops"] for moved in shifted]),
         group_start=_joined_rows([part.group_start if len(part.group_start) else _NO_ROWS for part in parts]),
@@ -146,12 +148,22 @@ def repeated(plan: Plan, times: int) -> Plan:
         produces=np.concatenate([_moved(plan.produces, n * count, n * chunks) for n in range(times)]),
         consumes=_moved(plan.consumes, 0, (times - 1) * chunks),
         needs=np.concatenate([*(_moved(plan.needs, n * count, n * chunks) for n in range(times)), *later]),
+        moments=_numbered_anew([(plan.moments, n * count) for n in range(times)]),
         end_op=plan.end_op + (times - 1) * count,
         chunk_contributors=np.tile(plan.chunk_contributors, times),
         chunk_receivers=np.tile(plan.chunk_receivers, times),
         compute_s=plan.compute_s * times,
         samples=plan.samples * times,
     )
+
+
+def _numbered_anew(parts: Sequence[tuple[Int64, int]]) -> Int64:
+    """Moments of requests, each part with what its ops' numbers grow by; its requests are others than those of the parts before."""
+    found, requests = [_NO_MOMENTS], 0
+    for moments, by in parts:
+        found.append(moments + np.array([by, 0, requests, 0], np.int64))
+        requests = int(found[-1][:, 2].max(initial=requests - 1)) + 1
+    return np.concatenate(found)
 
 
 def held_back(plan: Plan, start_ns: int) -> Plan:

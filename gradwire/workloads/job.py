@@ -143,6 +143,8 @@ class Job:
     relative_times: tuple[float, ...] = ()
     #: The GPU, by the name that NCCL's tables have here, whose calls take what these say; None: another.
     gpu: str | None = None
+    #: Rate of a worker's memory; None: unknown.
+    memory_bytes_per_s: float | None = None
     #: A recorded workload in place of the profile's, for the strategy that replays it.
     trace: Workload | None = None
 

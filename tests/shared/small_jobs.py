@@ -121,6 +121,7 @@ def without_op(plan: Plan, gone: int) -> Plan:
         produces=_pairs(plan.produces, gone),
         consumes=_pairs(plan.consumes, gone),
         needs=_pairs(plan.needs, gone),
+        moments=_pairs(plan.moments, gone),
     )
     kept = [(op - (op > gone), on - (on > gone), lag) for op, on, lag in dependencies(plan) if gone not in (op, on)]
     return with_dependencies(shorter, kept)

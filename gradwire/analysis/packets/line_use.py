@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.analysis.packets.capture_files import Bool, CapturedPackets
-from gradwire.datatypes.plan import OpKind, Plan
+from gradwire.datatypes.plan import LATENCY_LANE, OpKind, Plan
 from gradwire.datatypes.records import Int64, OpLog
 from gradwire.faults import InputFault
 
@@ -134,7 +134,8 @@ def _use(shares: Float64) -> Use:
 def compute_share(plan: Plan, log: OpLog, ranks: Collection[int], edges_s: Float64) -> Float64:
     """Mean share of each bin in which the ranks compute (forward and backward, but not additions); shape (bins,)."""
     ops = plan.ops
-    computes = (ops.kind[log.op] == OpKind.COMPUTE) & np.isin(ops.rank[log.op], list(ranks))
+    computes = (ops.kind == OpKind.COMPUTE) & (ops.lane < LATENCY_LANE)
+    computes = computes[log.op] & np.isin(ops.rank[log.op], list(ranks))
     start_s, end_s = np.sort(log.start_ns[computes]) / 1e9, np.sort(log.end_ns[computes]) / 1e9
     busy_s = _elapsed_s(start_s, edges_s) - _elapsed_s(end_s, edges_s)
     shares: Float64 = np.diff(busy_s) / np.diff(edges_s) / max(1, len(ranks))

@@ -18,6 +18,7 @@ import numpy as np
 from gradwire.analysis.agreement.short_windows import FILLED_SHARE
 from gradwire.analysis.fluid.delays import own_delays
 from gradwire.analysis.fluid.estimate import Buffered, Departure, FluidTimes, SendEnds, estimate
+from gradwire.analysis.request_times import RequestTimes, replayed_request_times
 from gradwire.cache_files import cached
 from gradwire.datatypes.plan import Plan
 from gradwire.inside.point_protocol import built_fabric
@@ -72,6 +73,19 @@ def fluid_times(
     delays = replace(own_delays(built), window_bytes=window_bytes)
     spine_of = Spines(built).spine_of
     return estimate(plan, built, spine_of, send_ends=send_ends, delays=delays, alike=alike)
+
+
+def request_times(
+    plan: Plan, fabric: Fabric, send_ends: SendEnds = DEFAULT, window_bytes: float = math.inf
+) -> RequestTimes:
+    """Estimates the requests of a plan of requests, in the first iteration after the cold start. Raises InternalFault."""
+    built = built_fabric(fabric, [plan])
+    delays = replace(own_delays(built), window_bytes=window_bytes)
+    times = estimate(
+        plan, built, Spines(built).spine_of, send_ends=send_ends, delays=delays, most_iterations=2, with_ops=True
+    )
+    assert times.op_end_s is not None  # asked for
+    return replayed_request_times(plan, times.op_end_s[-1:])
 
 
 def short_window_bytes(fabric: Fabric, buffer_bytes: int) -> float:

@@ -49,6 +49,7 @@ RECORD_FILE = "record.json"
 LOG_FILE = "ops.npz"
 VERDICT_FILE = "verdict.json"
 ITERATIONS_FILE = "iterations.csv"
+REQUESTS_FILE = "requests.csv"
 NEEDED_FILES = (TASK_FILE, COMPLETION_FILE, RECORD_FILE, LOG_FILE)
 """Files that a run that came to its end cannot lack."""
 

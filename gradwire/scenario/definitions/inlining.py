@@ -33,7 +33,7 @@ from gradwire.scenario.definitions.network_files import network_in
 from gradwire.scenario.explanations import explain, validated, value_at
 from gradwire.scenario.file_references import (
     TABLES,
-    TRACE,
+    TRACES,
     file_at,
     is_file,
     python_reference,
@@ -124,11 +124,11 @@ class _Reader:
     def name_of(self, key: str, value: str) -> str:
         """The name of the thing that a file defines; any other value is a name already."""
         table = TABLES[key]
-        if key != TRACE and not is_file(key, value):
+        if key not in TRACES and not is_file(key, value):
             self.named[table].add(value)
             return value
         try:
-            return str(self._path(value)) if key == TRACE else self._read(table, value)
+            return str(self._path(value)) if key in TRACES else self._read(table, value)
         except InputFault as fault:
             self.lines += [f"{key}: {line}" for line in str(fault).splitlines()]
             return value

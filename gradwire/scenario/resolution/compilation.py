@@ -357,9 +357,16 @@ def _job(section: PointSection, catalogue: Catalogue, *, needs_servers: bool) ->
         seed=section.run.seed,
         costs=costs_of(section.costs, _link_bytes_per_s(wanted, catalogue)),
         gpu=gpu_of(wanted.device),
+        memory_bytes_per_s=_memory_bytes_per_s(wanted, catalogue),
         rate_bps=section.fabric.rate,
         relative_times=drawn_times(section),
     )
+
+
+def _memory_bytes_per_s(wanted: ModelSection, catalogue: Catalogue) -> float | None:
+    if wanted.device is None or wanted.device not in catalogue.devices:
+        return None
+    return catalogue.device(wanted.device).memory_bytes_per_s
 
 
 def _link_bytes_per_s(wanted: ModelSection, catalogue: Catalogue) -> float | None:

@@ -3,7 +3,8 @@
 `megatron` is counted piece by piece (workloads/divisions/memory.py). A worker of other strategies has all layers: the states
 that the strategy says for each parameter, a transformer's activations of its batch, and what FSDP gathers beside them,
 which are the units that `prefetch` permits, the root, and a unit's gradients before they are scattered. Activations of
-models without blocks are not counted. With `tensor`, activations are counted as with `sequence_parallel`.
+models without blocks are not counted. What is served has weights and, counted as activations, the caches of a batch.
+With `tensor`, activations are counted as with `sequence_parallel`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from gradwire.workloads.models.profile import Profile
 from gradwire.workloads.models.resized import sample_tokens
 from gradwire.workloads.strategies.fsdp import FsdpOptions
 from gradwire.workloads.strategies.megatron import MegatronOptions
+from gradwire.workloads.strategies.serving import ServingOptions, serving_memory_bytes
 from gradwire.workloads.strategy import ADAM_BYTES, STATE_BYTES, Options, Strategy
 
 
@@ -28,6 +30,9 @@ def job_memory(job: Job, strategy: Strategy, options: Options) -> Memory:
     """Returns the memory of the worker that needs most. Raises InputFault as the strategy's division does."""
     if isinstance(options, MegatronOptions):
         return _of_division(job, options)
+    if isinstance(options, ServingOptions):
+        weights_bytes, cache_bytes = serving_memory_bytes(job, options)
+        return Memory(weights_bytes, 0.0, 0.0, cache_bytes)
     state_bytes = state_bytes_of(strategy, job.cluster, options)
     tokens = _tokens(job)
     if state_bytes == STATE_BYTES and tokens:

@@ -296,7 +296,7 @@ class _Cut:
 
 
 def without_chunks() -> dict[str, Any]:
-    """Columns of a plan whose messages carry no contributions."""
+    """Columns of a plan whose messages carry no contributions, and whose ops are others than those that requests wait for."""
     nothing, pairs = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
     return {
         "chunk_bytes": nothing,
@@ -309,6 +309,7 @@ def without_chunks() -> dict[str, Any]:
         "chunk_receivers": nothing,
         "set_start": nothing,
         "set_rank": nothing,
+        "moments": np.zeros((0, 4), np.int64),
     }
 
 

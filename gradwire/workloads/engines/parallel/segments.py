@@ -149,14 +149,12 @@ def _around_experts(profile: Profile, segment: LayerSegment, workers: int) -> li
         return [segment]
     (experts,) = at
     first, last = segment.layers[0], segment.layers[-1]
-    router, layer = profile.layers[experts - 1], profile.layers[experts]
     # A router has a column for each expert, as long as a token is wide.
-    width = router.tensors[0].rows
-    count = router.tensors[0].parameters // width
+    width = profile.layers[experts - 1].tensors[0].rows
+    count, taken = experts_of(profile, experts)
     if count % workers:
         raise InputFault(f"strategy.options.experts = {workers}: must divide the {count} experts of '{profile.name}'")
     tokens = activation_values(profile) // width
-    taken = round(layer.flops / (2 * tokens * layer.parameters / count))
     parts = (range(first, experts), range(experts, experts + 1), range(experts + 1, last + 1))
     names = ("router", "experts", "rest")
     pieces = [
@@ -169,6 +167,15 @@ def _around_experts(profile: Profile, segment: LayerSegment, workers: int) -> li
     pieces[1] = replace(pieces[1], routed_values=taken * tokens * width, experts=count, per_token=taken)
     pieces[2] = replace(pieces[2], sums_outputs=segment.sums_outputs)
     return pieces
+
+
+def experts_of(profile: Profile, number: int) -> tuple[int, int]:
+    """Returns how many experts a layer of experts has, and to how many of them a token goes."""
+    router, layer = profile.layers[number - 1], profile.layers[number]
+    width = router.tensors[0].rows
+    count = router.tensors[0].parameters // width
+    tokens = activation_values(profile) // width
+    return count, round(layer.flops / (2 * tokens * layer.parameters / count))
 
 
 def _parameters(profile: Profile, layers: Iterable[int]) -> int:

@@ -1,0 +1,67 @@
+"""Times of requests to a model that is served, in words."""
+
+from __future__ import annotations
+
+import math
+
+from gradwire.analysis.request_times import RequestTimes, Spread
+
+WHAT = (
+    ("time to first token", "first_token"),
+    ("between tokens", "between_tokens"),
+    ("cache under way", "cache"),
+    ("of it behind the first token", "behind"),
+)
+
+
+LEAST_S = 1e-6
+"""Shorter times are those of tokens that say that something is there."""
+
+
+def estimated_requests(network: RequestTimes, alone: RequestTimes) -> str:
+    """Says what an estimate has of requests, on the network and by computation alone."""
+    parts = [
+        f"{what} {_spread(getattr(network, name))}{_alone(name, alone)}"
+        for what, name in WHAT
+        if not math.isnan(getattr(network, name).median_s)
+    ]
+    return f"{_count(network)}, median (99th percentile): {'; '.join(parts)}"
+
+
+def measured_requests(measured: RequestTimes, ideal: RequestTimes, alone: RequestTimes) -> str:
+    """Says what a run has of requests, how much longer that is than on an ideal network, and by computation alone."""
+    parts = [
+        f"{what} {_spread(getattr(measured, name))}, x fluid {_ratios(getattr(measured, name), getattr(ideal, name))}"
+        f"{_alone(name, alone)}"
+        for what, name in WHAT
+        if not math.isnan(getattr(measured, name).median_s)
+    ]
+    return f"{_count(measured)}, median (99th percentile): {'; '.join(parts)}"
+
+
+def _count(times: RequestTimes) -> str:
+    return f"{times.requests} request{'s' if times.requests > 1 else ''}"
+
+
+def _alone(name: str, alone: RequestTimes) -> str:
+    """The same time by computation alone, if there is one."""
+    spread: Spread = getattr(alone, name)
+    return "" if math.isnan(spread.median_s) else f", by computation alone {_spread(spread)}"
+
+
+def _spread(spread: Spread) -> str:
+    return f"{_duration(spread.median_s)} ({_duration(spread.tail_s)})"
+
+
+def _ratios(spread: Spread, ideal: Spread) -> str:
+    median, tail = (
+        f"{a / b:.3f}" if b >= LEAST_S else "–"
+        for a, b in ((spread.median_s, ideal.median_s), (spread.tail_s, ideal.tail_s))
+    )
+    return f"{median} ({tail})"
+
+
+def _duration(time_s: float) -> str:
+    if time_s < LEAST_S:
+        return "0 ms"
+    return f"{time_s:.4g} s" if time_s >= 1 else f"{time_s * 1e3:.4g} ms"
