@@ -57,7 +57,9 @@ def recorded_requests(path: Path, count: int) -> list[Request]:
     """
     try:
         rows = read_csv(path)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise InputFault(f"{path}: {error.strerror}") from error
+    except ValueError as error:
         raise InputFault(f"{path}: {error}") from error
     names = next((names for names in COLUMNS if rows and set(names) <= set(rows[0])), None)
     if names is None:
