@@ -148,7 +148,9 @@ def add_to(app: typer.Typer) -> None:
             plugin=plugin,
         )
         if log is not None:
-            show_log(log, given, _written(context), kind_of(kind), as_json=as_json)
+            written = _written(context)
+            _refuse_beside_log(written)
+            show_log(log, given, written, kind_of(kind), as_json=as_json)
             return
         comm, wires, notes = set_up(given)
         collective, width = kind_of(kind), TYPES[dtype]
@@ -182,6 +184,18 @@ def _written(context: typer.Context) -> frozenset[str]:
     sources = {name: context.get_parameter_source(name) for name in context.params}
     written = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
     return frozenset(names.get(name, name) for name in written)
+
+
+OF_TABLE = {"sizes": "--sizes", "expect": "--expect", "packets": "--packets", "csv_file": "--csv"}
+"""Options of the table without a log."""
+
+
+def _refuse_beside_log(written: frozenset[str]) -> None:
+    """Raises InputFault for options that do nothing where a log is given."""
+    from gradwire.faults import InputFault
+
+    if others := ", ".join(option for name, option in OF_TABLE.items() if name in written):
+        raise InputFault(f"{others}: a log has its own rows; leave out {others}, or --log")
 
 
 NOT_RUN = "not run: "
