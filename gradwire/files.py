@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gradwire.faults import InputFault, UnfitMachine
+from gradwire.input_files import refuse_input
 
 PARTIAL_SUFFIX = ".partial"
 """Suffix of files that are not complete. They remain only if their command was killed; `gradwire clean` removes
@@ -45,7 +47,7 @@ def replacing(path: Path, *, on_disk: bool = True) -> Iterator[Path]:
     Readers see the old file or the new one and nothing in between, even if the writer is killed. The file's name
     cannot be foreseen, and a link at `path` is itself replaced, so that nothing is written through a link that
     somebody left in the folder. If the block raises, `path` stays as it was and the partial file is removed. Raises
-    OSError, which names `path`.
+    OSError, which names `path`, and InputFault if `path` is what the command was given to read.
 
     on_disk: this holds also if the machine loses power, which takes some milliseconds (fsync); not worth it for what
     is made again where it cannot be read.
@@ -61,6 +63,7 @@ def replacing(path: Path, *, on_disk: bool = True) -> Iterator[Path]:
                 if on_disk:
                     os.fsync(file)
                 _refuse_another(file, name, folder)
+                refuse_input(path)
                 os.replace(name, path.name, src_dir_fd=folder, dst_dir_fd=folder)
             except BaseException:
                 with suppress(OSError):
@@ -76,6 +79,23 @@ def replace_text(path: Path, text: str) -> None:
     """Replaces a file by one with this text, in UTF-8, as `replacing` does."""
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def as_one_set(folder: Path) -> Iterator[None]:
+    """Makes a folder for files that belong together, such as a table and its chart, and lets no other command write such
+    a set into it until the block ends: it waits, for a moment, and the later set replaces the earlier as a whole.
+
+    Where folders cannot be locked, as on NFS, files of two commands at once may still be mixed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    opened = os.open(folder, WHOLE_FOLDER)
+    try:
+        with suppress(OSError):
+            fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
 
 
 def _refuse_another(file: int, name: str, folder: int) -> None:

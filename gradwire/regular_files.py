@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from gradwire.faults import InternalFault
+from gradwire.input_files import note_input
 from gradwire.reading_budget import is_budgeted
 
 MESSAGE_BYTES = 16 << 20
@@ -61,7 +62,9 @@ def opened(path: Path, most_bytes: int | None, *, follow: bool = False, bounded:
     _refuse(path, path.stat(follow_symlinks=follow), most_bytes)
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW))
     try:
-        _refuse(path, os.fstat(file), most_bytes)
+        status = os.fstat(file)
+        _refuse(path, status, most_bytes)
+        note_input(path, status, is_named=follow)
         return cast(BinaryIO, io.FileIO(file, "rb"))
     except OSError:
         os.close(file)

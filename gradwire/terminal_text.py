@@ -40,7 +40,7 @@ def show_warnings_as_text() -> None:
 
 class _Visible(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return visible(super().format(record))
+        return visible(f"{record.levelname}: {super().format(record)}")
 
 
 ERRORS = "gradwire-spelled"

@@ -165,6 +165,7 @@ def add_to(app: typer.Typer) -> None:
         if machine:
             given, written = machine.options(given, written), written | machine.said()
         if log is not None:
+            _refuse_beside_log(written)
             show_log(log, given, written, kind_of(kind), as_json=as_json)
             return
         collective, width = kind_of(kind), TYPES[dtype]
@@ -200,6 +201,18 @@ def _written(context: typer.Context) -> frozenset[str]:
     sources = {name: context.get_parameter_source(name) for name in context.params}
     written = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
     return frozenset(names.get(name, name) for name in written)
+
+
+OF_TABLE = {"sizes": "--sizes", "expect": "--expect", "packets": "--packets", "csv_file": "--csv"}
+"""Options of the table without a log."""
+
+
+def _refuse_beside_log(written: frozenset[str]) -> None:
+    """Raises InputFault for options that do nothing where a log is given."""
+    from gradwire.faults import InputFault
+
+    if others := ", ".join(option for name, option in OF_TABLE.items() if name in written):
+        raise InputFault(f"{others}: a log has its own rows; leave out {others}, or --log")
 
 
 NOT_RUN = "not run: "

@@ -27,6 +27,7 @@ from gradwire.cli import (
 from gradwire.cli.ending import status_of, unaltered
 from gradwire.cli.unknown_options import suggest_keys
 from gradwire.faults import STATUSES
+from gradwire.input_files import begin_command
 from gradwire.scenario.scenario_files import read_scenario, read_scenario_of_strategies, scenario_names
 from gradwire.terminal_text import show_warnings_as_text, spell_what_is_missing
 
@@ -64,6 +65,7 @@ class Commands(typer.core.TyperGroup):
 
     def make_context(self, info_name: str | None, args: list[str], *others: Any, **options: Any) -> Any:
         """Reads the command line."""
+        begin_command(args)
         with _interruptible():
             return super().make_context(info_name, completion.with_shell(args), *others, **options)
 

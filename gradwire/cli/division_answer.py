@@ -186,8 +186,8 @@ def _assumed(answer: FoundDivisions) -> list[str]:
 
 
 def write_files(answer: FoundDivisions, folder: Path) -> None:
-    """Writes the table as CSV and JSON, the chart, and a scenario of the fastest for `gradwire estimate`."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Writes the table as CSV and JSON, the chart, and a scenario of the fastest for `gradwire estimate`, into a folder
+    that is there."""
     table_rows = list_rows(answer)
     write_records(folder / CSV_FILE, table_rows, list(table_rows[0]))
     replace_text(folder / JSON_FILE, json.dumps(as_json(answer), indent=1) + "\n")

@@ -14,14 +14,14 @@ import typer
 from gradwire.cli import division_answer, terminal
 from gradwire.console.terminal_screen import TerminalScreen
 from gradwire.faults import InputFault
-from gradwire.files import replace_text
+from gradwire.files import as_one_set, replace_text
 from gradwire.runs.comparing import division_packets
 from gradwire.runs.comparing.division_packets import Chosen
 from gradwire.runs.comparing.division_question import MACHINE_GPUS, RATE, DivisionQuestion
 from gradwire.runs.comparing.division_search import FoundDivisions, search
 from gradwire.runs.compiling.many_points import cores
 from gradwire.runs.executing.executor_choice import LOCAL, Where
-from gradwire.runs.launch.place import place_from, refuse_unusable, writing
+from gradwire.runs.launch.place import place_from, refuse_run_folder, writing
 from gradwire.runs.launch.scenario_run import Prepared, carry_out, loaded, prepare, refused_points
 from gradwire.runs.reporting import notes_of_parts
 from gradwire.runs.screen import Screen
@@ -90,13 +90,13 @@ class ByPackets:
 def search_divisions(question: DivisionQuestion, by_packets: ByPackets, out: Path | None, *, as_json: bool) -> None:
     """Searches, prints the best divisions, and writes them into a folder; then runs some of them in part."""
     folder = out or RUNS / question.name
-    refuse_unusable(folder)
+    refuse_run_folder(folder)
     print_to = terminal.errors
     with terminal.interruptible("interrupted; nothing is written"):
         answer = search(
             question, by_packets.where.jobs or cores(), lambda what: print_to.print(what, style="dim", highlight=False)
         )
-    with writing(folder):
+    with writing(folder), as_one_set(folder):
         division_answer.write_files(answer, folder)
     if not as_json:
         _show(answer, folder)

@@ -72,7 +72,7 @@ def add_to(app: typer.Typer) -> None:
         from gradwire.faults import InputFault
         from gradwire.runs.compiling.many_points import cores
         from gradwire.runs.executing.executor_choice import Where
-        from gradwire.runs.launch.place import refuse_unusable, writing
+        from gradwire.runs.launch.place import refuse_run_folder, writing
         from gradwire.runs.mapping.axes import parse_axes
         from gradwire.runs.mapping.cells import MEASURED, estimate_map, measure_cells
         from gradwire.runs.mapping.grid import grid_of
@@ -88,7 +88,7 @@ def add_to(app: typer.Typer) -> None:
         names = [name.strip() for name in (strategies or "").split(",") if name.strip()]
         grid = grid_of(scenario, parse_axes(over), settings or [], names)
         folder = out or RUNS / f"{grid.name}-map"
-        refuse_unusable(folder)
+        refuse_run_folder(folder)
         begun_s = time.perf_counter()
         with terminal.interruptible("interrupted; nothing was written"):
             winner_map = estimate_map(grid, jobs or cores(), share, _Progress())

@@ -6,6 +6,7 @@ import re
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -15,7 +16,9 @@ from gradwire.cli import terminal, trace_import
 from gradwire.faults import InputFault
 from gradwire.programs.script_recording import RecordingRequest, check_program, record
 from gradwire.runs.launch.network_size import seconds
-from gradwire.runs.launch.place import refuse_unusable, writing
+from gradwire.runs.launch.place import refuse_run_folder, writing
+from gradwire.runs.stored.provenance import typed_command
+from gradwire.runs.stored.run_folder import locked
 from gradwire.workloads import units
 from gradwire.workloads.installed_packages import installed_catalogue
 from gradwire.workloads.traces.record import MOST_RANKS, ImportFinding, Reading
@@ -46,7 +49,7 @@ def record_script(asked: RecordingOptions, device: str | None, flop_rate: str | 
     check_program(asked.program)
     ranks = _ranks(asked.ranks, asked.world)
     folder = out or trace_import.FOLDER / _name(asked.program)
-    refuse_unusable(folder)
+    refuse_run_folder(folder)
     request = RecordingRequest(
         asked.program,
         ranks,
@@ -59,17 +62,30 @@ def record_script(asked: RecordingOptions, device: str | None, flop_rate: str | 
     )
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, _end)
-    with terminal.interruptible("interrupted: no workload was made"), writing(folder):
-        paths = []
-        for rank, path in zip(ranks, record(request), strict=True):
+    with ExitStack() as held:
+        with writing(folder):
+            held.enter_context(locked(folder, typed_command(sys.argv)))
+        _keep(_recorded(request), request, flops_per_s, whence, folder)
+
+
+def _recorded(request: RecordingRequest) -> list[Path]:
+    """Runs the script as each of its ranks; returns the recordings."""
+    paths = []
+    with terminal.interruptible("interrupted: no workload was made"), writing(request.folder):
+        for rank, path in zip(request.ranks, record(request), strict=True):
             paths.append(path)
-            terminal.errors.print(f"recorded: rank {rank} of {asked.world}", highlight=False)
+            terminal.errors.print(f"recorded: rank {rank} of {request.world}", highlight=False)
+    return paths
+
+
+def _keep(paths: Sequence[Path], request: RecordingRequest, flops_per_s: float, whence: str, folder: Path) -> None:
+    """Makes a workload of the recordings. Raises InputFault."""
     with trace_import.progress() as watch:
-        imported = import_traces(paths, folder.name, Reading(flops_per_s=flops_per_s, ranks=asked.world), watch)
+        imported = import_traces(paths, folder.name, Reading(flops_per_s=flops_per_s, ranks=request.world), watch)
     silent = [source.file for source in imported.sources if not source.calls]
     if silent:
         raise InputFault(
-            f"{' '.join(asked.program)}: communicated nothing in the iteration that was recorded ({silent[0]}): does it "
+            f"{' '.join(request.program)}: communicated nothing in the iteration that was recorded ({silent[0]}): does it "
             "call torch.distributed.init_process_group, and train in parallel, where RANK and WORLD_SIZE are set?"
         )
     trace_import.keep(replace(imported, findings=(*imported.findings, ImportFinding("", "", whence))), folder)

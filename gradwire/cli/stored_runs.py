@@ -33,9 +33,17 @@ from gradwire.cli.run_explanation import explain, warn_if_invalid
 from gradwire.cli.run_timeline import make_timeline
 from gradwire.csv_files import read_csv
 from gradwire.faults import InputFault, MachineFault
+from gradwire.files import as_one_set
 from gradwire.inside.point_protocol import TASK_FILE
 from gradwire.runs.judged import verdict_of
-from gradwire.runs.launch.place import refuse_unusable, refuse_unusable_file, writing
+from gradwire.runs.launch.place import (
+    REPORT_FILE,
+    refuse_others,
+    refuse_run_folder,
+    refuse_unusable,
+    refuse_unusable_file,
+    writing,
+)
 from gradwire.runs.ran_programs import find_run
 from gradwire.runs.stored.explanation import write_port_use
 from gradwire.runs.stored.provenance import provenance
@@ -62,16 +70,19 @@ CLAIMS_FILE = "claims.csv"
 def report(run: Path, out: Path | None, *, open_it: bool = False) -> None:
     """`gradwire report`."""
     folder = run_folder(run)
-    refuse_unusable(out or folder)
+    refuse_unusable(folder) if out is None or _is_same(out, folder) else refuse_others(out, REPORT_FILE)
     scenario = stored_scenario(folder)
     work = work_of_scenario(scenario)
     runs = work.compared(judge_folder(folder, scenario.points), terminal.screen())
-    with writing(out or folder):
-        (out or folder).mkdir(parents=True, exist_ok=True)
+    with writing(out or folder), as_one_set(out or folder):
         shown = work.write_report(scenario, runs, folder, out or folder)
     terminal.show_report(shown, out or folder)
     if open_it and not webbrowser.open((out or folder).joinpath("report.html").absolute().as_uri()):
         raise MachineFault("--open: no browser was found; open report.html yourself")
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return one.exists() and one.samefile(other)
 
 
 def trace(run: Path, point: str, iteration: int | None, out: Path | None) -> None:
@@ -81,6 +92,7 @@ def trace(run: Path, point: str, iteration: int | None, out: Path | None) -> Non
     found = find_run(run, point, iteration)
     timeline = make_timeline(found, iteration)
     path = out or found.folder / timeline.file_name
+    refuse_unusable_file(path)  # now that it is known what was read
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         timeline.write(path)
@@ -101,18 +113,18 @@ def trace_of_ranks(
         )
     for option, folder in {"--chakra": chakra, "--kineto": kineto}.items():
         if folder is not None:
-            refuse_unusable(folder, option)
+            refuse_run_folder(folder, option)
     stored = named_run(run, point)
     plan, log = stored.plan(), stored.log()
     with fitting(stored.folder):
         chosen = chosen_iteration(iteration, stored.label, plan, log, stored.record())
     named = {}
     if chakra is not None:
-        with writing(chakra), fitting(stored.folder):
+        with writing(chakra), as_one_set(chakra), fitting(stored.folder):
             write_chakra(chakra, plan, log, chosen)
         named["Chakra trace"] = chakra
     if kineto is not None:
-        with writing(kineto), fitting(stored.folder):
+        with writing(kineto), as_one_set(kineto), fitting(stored.folder):
             write_kineto(kineto, plan, log, chosen, f"gradwire, iteration {chosen} of {stored.label}")
         named["profiles"] = kineto
     shown = f"iteration {chosen} of {escape(stored.label)}: {len(plan.rank_role)} ranks"

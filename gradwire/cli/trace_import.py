@@ -15,8 +15,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
-from gradwire.files import replace_text, without_links
-from gradwire.runs.launch.place import refuse_unusable, writing
+from gradwire.files import as_one_set, replace_text, without_links
+from gradwire.runs.launch.place import refuse_run_folder, writing
 from gradwire.runs.stored.stored_run import VERDICT_FILE
 from gradwire.workloads import units
 from gradwire.workloads.traces.group_files import read_groups, split_names
@@ -73,7 +73,7 @@ def import_traces(traces: Sequence[Path], out: Path | None, said: TraceOptions) 
     """`gradwire import`."""
     paths = _files(traces)
     folder = out or FOLDER / _name(paths[0])
-    refuse_unusable(folder)
+    refuse_run_folder(folder)
     reading = said.reading()
     with terminal.interruptible("interrupted: nothing was written"), progress() as watch:
         imported = read_traces(paths, _name(folder), reading, watch)
@@ -83,7 +83,7 @@ def import_traces(traces: Sequence[Path], out: Path | None, said: TraceOptions) 
 def keep(imported: Imported, folder: Path) -> None:
     """Writes the workload that was made of traces to a folder, with a scenario to begin with, and prints it. Raises
     InputFault if no workload was made."""
-    with writing(folder):
+    with writing(folder), as_one_set(folder):
         imported.write(folder)
         if imported.workload is not None and not _scenario_file(folder).exists():  # which may have been edited
             _write_scenario(folder, imported.workload.ranks)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import count
@@ -39,7 +39,7 @@ from gradwire.programs.execution import (
     ProgramRunSummary,
     execute,
     kernel_warnings,
-    new_folder,
+    new_folders,
     root_warnings,
 )
 from gradwire.programs.interpreter import MN, PythonInterpreter, interpreter_of, own_interpreter
@@ -70,7 +70,8 @@ from gradwire.runs.launch.network_size import (
     seconds,
 )
 from gradwire.runs.launch.other_user import OtherUser, going_on_as
-from gradwire.runs.launch.place import refuse_filled, writing
+from gradwire.runs.launch.place import empty_folder, refuse_filled, writing
+from gradwire.runs.stored.provenance import typed_command
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.scenario.sections.program import class_alone
 from gradwire.vm.code_digest import machine_modules
@@ -124,7 +125,7 @@ def execute_program(
     bench = bench_of(size)
     check_program(argv, path_on_hosts(os.environ.get("PATH", os.defpath)))
     check_folder(Path.cwd())
-    folder = out or new_folder(RUNS, argv)
+    folder = out or next(new_folders(RUNS, argv))
     refuse_filled(folder)
     request = JobRequest(
         fabric=bench.fabric,
@@ -150,7 +151,9 @@ def execute_program(
                 stand_ins = [each.gpus.stand_ins for each in request.programs if each.gpus]
                 held.enter_context(going_on_as(other, folder, machine_modules(), stand_ins))
                 request = replace(request, programs=[_started(wanted, bench.fabric)])  # whose files lie elsewhere now
-            folder.mkdir(parents=True, exist_ok=True)
+            place = out or (folder if other else None)  # which was made for the other user
+            folder = held.enter_context(empty_folder(place, new_folders(RUNS, argv), typed_command(sys.argv)))
+        request = replace(request, folder=folder)
         with terminal.interruptible(f"interrupted; what was written is in {folder}"):
             summary = execute(request)
     is_sound = _show(summary, request)
@@ -318,7 +321,7 @@ def run_mininet(script: str, arguments: list[str], limits: ScriptLimits, out: Pa
     python = interpreter_of(limits.python, os.environ.get("PATH", os.defpath)) if limits.python else own_interpreter()
     path = _script(script, python)
     check_folder(Path.cwd())
-    folder = out or _new_folder(path.stem)
+    folder = out or next(_new_folders(path.stem))
     refuse_filled(folder)
     most_bytes = output_limit_bytes(limits.output_limit) if limits.output_limit else OUTPUT_LIMIT_BYTES
     is_typed = sys.stdin is not None and sys.stdin.isatty()
@@ -347,11 +350,13 @@ def run_mininet(script: str, arguments: list[str], limits: ScriptLimits, out: Pa
     make_kernel_ready(terminal.screen())
     for warning in kernel_warnings():
         terminal.screen().warn(warning)
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    _end_when_told()
-    with terminal.interruptible(f"interrupted; what was written is in {folder}"):
-        summary = run_script(request)
+    with ExitStack() as held:
+        with writing(folder):
+            folder = held.enter_context(empty_folder(out, _new_folders(path.stem), typed_command(sys.argv)))
+        request = replace(request, folder=folder)
+        _end_when_told()
+        with terminal.interruptible(f"interrupted; what was written is in {folder}"):
+            summary = run_script(request)
     _tell(summary, request)
     if summary.report.status:
         raise typer.Exit(summary.report.status)
@@ -374,11 +379,11 @@ def _script(name: str, python: PythonInterpreter) -> Path:
     return check_script(python.mn)
 
 
-def _new_folder(name: str) -> Path:
-    """The first of runs/mininet-NAME, runs/mininet-NAME.2, ... that is not there yet."""
+def _new_folders(name: str) -> Iterator[Path]:
+    """Those of runs/mininet-NAME, runs/mininet-NAME.2, ... that are not there yet."""
     own = f"mininet-{name}"
     candidates = (RUNS / (own if number == 1 else f"{own}.{number}") for number in count(1))
-    return next(folder for folder in candidates if not folder.exists())
+    return (folder for folder in candidates if not folder.exists())
 
 
 def _is_one_output() -> bool:

@@ -137,11 +137,11 @@ class JobEvents:
                     self.failed = program, host
 
 
-def new_folder(runs: Path, argv: Sequence[str]) -> Path:
-    """The first of runs/exec-PROGRAM, runs/exec-PROGRAM.2, ... that is not there yet."""
+def new_folders(runs: Path, argv: Sequence[str]) -> Iterator[Path]:
+    """Those of runs/exec-PROGRAM, runs/exec-PROGRAM.2, ... that are not there yet."""
     name = f"exec-{Path(argv[0]).name}"
     candidates = (runs / (name if number == 1 else f"{name}.{number}") for number in count(1))
-    return next(folder for folder in candidates if not folder.exists())
+    return (folder for folder in candidates if not folder.exists())
 
 
 def execute(request: JobRequest) -> ProgramRunSummary:

@@ -6,6 +6,7 @@ These are /dev, /proc, /run and /sys, and those of `covered_folders`, for which 
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import shutil
@@ -45,7 +46,12 @@ def check_program(argv: Sequence[str], search_path: str) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Raises InputFault if programs cannot start in a folder, because the kernel has another in its place."""
+    """Raises InputFault if programs cannot start in a folder, because this user may not enter it, or the kernel has another
+    in its place."""
+    if not os.access(folder, os.X_OK):
+        raise InputFault(
+            f"{folder}: programs start in the current folder, which this user may not enter; start elsewhere"
+        )
     for own in OWN_OF_THE_KERNEL:
         if folder.is_relative_to(own):
             raise InputFault(

@@ -18,6 +18,7 @@ import numpy as np
 from gradwire.documents import Document, DocumentTable, DocumentValue, list_of, table_at
 from gradwire.faults import InputFault
 from gradwire.nearest_names import question
+from gradwire.scenario.limits import MOST_POINTS
 from gradwire.scenario.loading import resolve
 from gradwire.scenario.overrides import flattened
 from gradwire.scenario.schema import PointSection
@@ -188,6 +189,8 @@ def lineup(base: DocumentTable, chosen: Sequence[Contender], seeds: int) -> Docu
     the seed decides which spine a pair of hosts uses, and where workers' times are drawn. The options that `base` asks for are already the
     contenders' (`variants`). Raises InputFault.
     """
+    if seeds > MOST_POINTS:  # before there is a list of them
+        raise InputFault(f"seeds: {seeds:,} would be as many points of each strategy; must be at most {MOST_POINTS:,}")
     shared = shared_section(base)
     document = _without_options(base)
     first = shared.run.seed

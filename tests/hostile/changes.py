@@ -9,6 +9,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,7 +24,10 @@ from tests.hostile.json_values import otherwise
 NUMBERS = (0, 1, 2, 3, 64, 1000, 16_384, 16_385, 40_000, 10**6, 10**9, 10**12, -1)
 MOST_ITEMS = 200_000
 """Of a file that is made longer."""
+MOST_BYTES = 32 << 20
+"""Of a text that is made longer: twice what any text that a scenario names may have (gradwire/regular_files.py)."""
 TIMES = (2, 10, 100, 1000, 5000, 30_000)
+WORD = re.compile(rb"[\w.+-]+")
 WORDS = (
     *(b"", b"0", b"-1", b"1e309", b"1e-309", b"nan", b"inf", b"1_0", b"9" * 50, b"9" * 5000, b"0x10", b"\xc2\xb2"),
     *(b"x" * 3000, b"\x1b[2J", b"\x00", b"\xed\xa0\x80", b"\xff", b'"', b",", b";", b"\n", b"=1+1", b"\xc3\xa9"),
@@ -123,7 +127,7 @@ def as_text(content: bytes, random: Random) -> bytes:
         return content
     if random.random() < 0.3:
         at, other = random.randrange(len(lines)), random.randrange(len(lines))
-        times = min(random.choice((0, 2, *TIMES)), MOST_ITEMS // len(lines))
+        times = min(random.choice((0, 2, *TIMES)), MOST_ITEMS // len(lines), MOST_BYTES // len(lines[other]))
         lines[at : at + 1] = [lines[other]] * times
         return b"".join(lines)
     return _with_another_word(content, random, WORDS)
@@ -141,12 +145,17 @@ def as_code(content: bytes, random: Random) -> bytes:
 
 
 def _with_another_word(content: bytes, random: Random, words: tuple[bytes, ...]) -> bytes:
-    places = list(re.finditer(rb"[\w.+-]+", content))
-    if not places:
+    count = sum(1 for _ in WORD.finditer(content))
+    if not count:
         return content
-    place = random.choice(places)
-    word = random.choice(places)[0] if random.random() < 0.3 else random.choice(words)
+    place = _word(content, random.randrange(count))
+    word = _word(content, random.randrange(count))[0] if random.random() < 0.3 else random.choice(words)
     return content[: place.start()] + word + content[place.end() :]
+
+
+def _word(content: bytes, number: int) -> re.Match[bytes]:
+    """A word by its number. A list of them all would take a hundred times the memory of the text."""
+    return next(islice(WORD.finditer(content), number, None))
 
 
 BY_ENDING: Mapping[str, Callable[[bytes, Random], bytes]] = {

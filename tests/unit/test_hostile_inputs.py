@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from gradwire.faults import LONGEST_LINE, MOST_LINES, InputFault, shortened
+from tests.hostile.changes import MOST_BYTES, as_text
 from tests.hostile.kinds import KINDS
 
 
@@ -28,6 +30,11 @@ def test_it_is_taken_or_refused(tmp_path: Path, kind: str, count: int) -> None:
         assert found.sound, f"{kind} {number}: {found.ended}\n{found.details}"
         ended.add(found.ended)
     assert ended == {"taken", "refused"}
+
+
+def test_a_text_that_is_made_longer_fits_into_memory() -> None:
+    line = b"word " * (MOST_BYTES // 50)
+    assert max(len(as_text(line, Random(seed))) for seed in range(20)) <= MOST_BYTES
 
 
 def test_a_message_has_the_beginning_of_a_word_that_nobody_reads() -> None:

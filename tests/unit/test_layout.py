@@ -31,6 +31,7 @@ FOR_ALL = (
         "documents",
         "faults",
         "files",
+        "input_files",
         "named_code",
         "netlink_messages",
     ),

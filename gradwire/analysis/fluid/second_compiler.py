@@ -16,7 +16,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,14 +32,19 @@ LEAST_CORES = 2
 
 
 def compile_if_never(state: replay.Replay) -> None:
-    """Compiles `proceed` for the types of `state`, with the help of a second process, unless that was done before."""
+    """Compiles `proceed` for the types of `state`, or reads it if it was compiled before. Where it is kept, a second process
+    helps."""
     proceed = cast(Any, replay.proceed)
-    if proceed.overloads or not compiled.KEPT or is_compiled(Path(proceed.stats.cache_path)):
+    if proceed.overloads:
         return
-    if len(os.sched_getaffinity(0)) >= LEAST_CORES:
-        # The machine code is not of the file that is being read, if one is.
-        with not_reading(), _second_process(state):
-            proceed.compile((type_of(state), int64))
+    is_helped = (
+        compiled.KEPT
+        and len(os.sched_getaffinity(0)) >= LEAST_CORES
+        and not is_compiled(Path(proceed.stats.cache_path))
+    )
+    # The machine code is not of the file that is being read, if one is.
+    with not_reading(), _second_process(state) if is_helped else nullcontext():
+        proceed.compile((type_of(state), int64))
 
 
 def is_compiled(folder: Path) -> bool:

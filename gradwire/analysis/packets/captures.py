@@ -22,6 +22,7 @@ from gradwire import PACKAGE
 from gradwire.analysis.bounds import transfers
 from gradwire.analysis.packets.capture_files import Capture, read_capture
 from gradwire.array_files import NOT_SUCH_AN_ARCHIVE
+from gradwire.cache_files import saving_time
 from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.datatypes.records import CAPTURE_FOLDER, PointRecord
 from gradwire.faults import InputFault, InternalFault
@@ -105,7 +106,7 @@ def _read_once(path: Path, mtu_bytes: int, start_ns: int, cached: Path) -> Captu
         return capture
     capture = read_capture(path, mtu_bytes, start_ns=start_ns)
     if _content_digest(path) == digest:  # not what was in the file before it changed
-        with suppress(OSError):  # without it, the file is read again next time
+        with saving_time(columns):
             cached.mkdir(parents=True, exist_ok=True)
             capture.save(columns)
             _make_room(cached, MOST_CACHED_BYTES)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from contextlib import suppress
 
+from gradwire.cache_files import saving_time
 from gradwire.datatypes.plan import Plan
 from gradwire.vm.code_digest import plan_digest
 from gradwire.vm.kernel import cache_folder
@@ -22,7 +22,7 @@ def check_once(plan: Plan, relative_times: Sequence[float]) -> None:
     if note.exists():
         return
     check(plan, relative_times)
-    with suppress(OSError):  # without the note, it is checked again the next time
+    with saving_time(note):
         note.parent.mkdir(parents=True, exist_ok=True)
         note.touch()
 

@@ -10,8 +10,8 @@ import glob
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -19,10 +19,14 @@ from typing import TYPE_CHECKING
 
 from gradwire.faults import InputFault, MachineFault
 from gradwire.files import NO_ROOM, TOO_MANY, unfit_for_writing, without_links
+from gradwire.input_files import refuse_input
 from gradwire.runs.stored.run_folder import (
     CLOCK_FILE,
+    HOLDER_FILE,
+    LOCK_FILE,
     RUNS,
     SCENARIO_FILE,
+    locked,
     stored_clock,
     stored_scenario,
 )
@@ -46,16 +50,64 @@ def refuse_unusable(folder: Path, option: str = "--out") -> None:
         raise InputFault(f"{there}: may not be written; give another {option}, or make it writable")
 
 
+def refuse_run_folder(folder: Path, option: str = "--out") -> None:
+    """Raises InputFault as `refuse_unusable` does, and for a folder of runs, none of which is to be written."""
+    refuse_unusable(folder, option)
+    if (folder / CLOCK_FILE).exists():
+        raise InputFault(f"{option} {folder}: is a run folder, whose files stay as they are; give another")
+
+
+def refuse_others(folder: Path, mark: str, option: str = "--out") -> None:
+    """Raises InputFault as `refuse_run_folder` does, and if the folder has a file that a report would replace or remove
+    and that none has left there. mark: a file that is there if one has."""
+    refuse_run_folder(folder, option)
+    if others := _others(folder, mark):
+        raise InputFault(f"{option} {folder}: {others}, which stay as they are; give another, like {folder / 'report'}")
+
+
+def _others(folder: Path, mark: str) -> str:
+    """Words for a user's files that a report would replace; "" if there are none, or gradwire has left `mark` with them."""
+    names = [] if (folder / mark).exists() else [name for name in REPORT_FILES if (folder / name).exists()]
+    return f"has files of yours ({', '.join(names)})" if names else ""
+
+
 def refuse_filled(folder: Path, option: str = "--out") -> None:
     """Raises InputFault as `refuse_unusable` does, and for a folder that has something in it."""
     refuse_unusable(folder, option)
-    if folder.exists() and any(folder.iterdir()):
+    if folder.exists() and _is_filled(folder):
         raise InputFault(f"{option} {folder}: is not empty, and no other run's files are overwritten; give another")
+
+
+def _is_filled(folder: Path) -> bool:
+    """Returns whether a folder has more in it than the lock of a command."""
+    return any(each.name not in (LOCK_FILE, HOLDER_FILE) for each in folder.iterdir())
+
+
+@contextmanager
+def empty_folder(out: Path | None, candidates: Iterable[Path], command: str) -> Iterator[Path]:
+    """Makes the folder of a run of programs, and keeps other commands from it until the block ends: `out`, or else the
+    first of `candidates` that nobody has. Raises InputFault and MachineFault if `out` was taken since it was looked at."""
+    for folder in candidates if out is None else [out]:
+        with ExitStack() as held:
+            if out is None and folder.exists():
+                continue
+            try:
+                held.enter_context(locked(folder, command))
+            except MachineFault:
+                if out is not None:
+                    raise
+                continue
+            if out is not None:
+                refuse_filled(out)
+            elif _is_filled(folder):
+                continue
+            yield folder
+            return
 
 
 def refuse_unusable_file(file: Path, option: str = "--out") -> None:
     """Raises InputFault if a path is anything but a file, or lies in a folder that cannot be made or written; makes
-    nothing.
+    nothing. And if it is what the command was given to read.
 
     What is written replaces the file as a whole, and so would a link, such as /dev/stdout, and a device. option: that names it.
     """
@@ -70,6 +122,7 @@ def refuse_unusable_file(file: Path, option: str = "--out") -> None:
             f"{option} {file}: is not a regular file, and would be replaced by one; give the name of a file"
         )
     refuse_unusable(file.parent, option)
+    refuse_input(file, option)
 
 
 @contextmanager
@@ -91,6 +144,11 @@ def writing(path: Path) -> Iterator[None]:
         ) from error
 
 
+REPORT_FILE = "report.html"
+REPORT_FILES = (
+    *(REPORT_FILE, "points.csv", "points.parquet", "findings.csv", "figures.csv", "table.md", "chart.png", "chart.svg"),
+)
+"""Files that a report of runs has, or removes."""
 SET_WORDS_MAX = 60
 """Characters of a folder's name that say what `--set` has set."""
 
@@ -113,7 +171,8 @@ def place_for(scenario: AnyScenario, clock: Clock, out: Path | None = None) -> N
     """
     if out is not None:
         refuse_links(out)
-        if not _is_free(out) and (difference := _difference(out, scenario, clock)):
+        difference = _others(out, CLOCK_FILE) if _is_free(out) else _difference(out, scenario, clock)
+        if difference:
             raise InputFault(f"--out {out}: {difference}, which stay as they are; give another --out, like {out}-2")
         return NewRunFolder(out)
     return place_from(RUNS / default_name(scenario, clock), scenario, clock)
@@ -159,9 +218,10 @@ def _is_free(folder: Path) -> bool:
 
 def _difference(folder: Path, scenario: AnyScenario, clock: Clock) -> str:
     """Words for the runs in a folder if they are not those of `scenario` on `clock`; "" if they are."""
+    if not (folder / CLOCK_FILE).exists():
+        return f"has files of yours ({SCENARIO_FILE}, and no run)"
     try:
-        held = stored_scenario(folder)
-        held_clock = stored_clock(folder) if (folder / CLOCK_FILE).exists() else clock
+        held, held_clock = stored_scenario(folder), stored_clock(folder)
     except InputFault:
         return "holds runs of a scenario that this version of gradwire cannot read"
     if _sections(held) != _sections(scenario):

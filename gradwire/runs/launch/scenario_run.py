@@ -12,6 +12,7 @@ from typing import Any
 
 from gradwire.analysis.report.text_table import Part
 from gradwire.faults import InputFault
+from gradwire.files import as_one_set
 from gradwire.runs.campaign import Campaign, run_side_by_side
 from gradwire.runs.comparing.planning import plan_comparison
 from gradwire.runs.comparing.questions import AnyQuestion
@@ -230,6 +231,7 @@ def _reported(prepared: Prepared, ended: Sequence[JudgedRun[Any, Any]], where: W
         work.finish(scenario, prepared.planned, folder, min(where.jobs or cores(), cores()))
     with writing(folder):
         write_scenario(folder, scenario.document)  # a program that ran may have changed it
+    with writing(folder), as_one_set(folder):
         return CarriedOut(runs, work.write_report(scenario, runs, folder, folder))
 
 

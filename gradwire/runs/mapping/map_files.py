@@ -16,7 +16,7 @@ from gradwire.analysis.winners.page import map_page
 from gradwire.analysis.winners.winner_map import Axis, Place, WinnerMap
 from gradwire.analysis.winners.words import conclusion, number_text
 from gradwire.documents import Document
-from gradwire.files import replace_text
+from gradwire.files import as_one_set, replace_text
 
 PAGE, CHART, CSV, JSON = "map.html", "map", "map.csv", "map.json"
 NOT_RUN = "Estimates are a model on an ideal network, and not runs; measured values are of runs by packets."
@@ -113,9 +113,9 @@ def write_map(
 ) -> dict[str, Path]:
     """Writes map.html, map.png, map.svg, map.csv and map.json; returns their paths by kind. run_folder: of the measured
     cells."""
-    folder.mkdir(parents=True, exist_ok=True)
-    replace_text(folder / PAGE, map_page(winner_map, measured, run_folder))
-    save_chart(map_chart(winner_map, measured), folder, CHART)
-    write_frame(folder / CSV, cells_frame(winner_map, measured))
-    replace_text(folder / JSON, json.dumps(map_json(winner_map, measured), indent=1, allow_nan=False) + "\n")
+    with as_one_set(folder):
+        replace_text(folder / PAGE, map_page(winner_map, measured, run_folder))
+        save_chart(map_chart(winner_map, measured), folder, CHART)
+        write_frame(folder / CSV, cells_frame(winner_map, measured))
+        replace_text(folder / JSON, json.dumps(map_json(winner_map, measured), indent=1, allow_nan=False) + "\n")
     return {"map": folder / PAGE, "chart": folder / f"{CHART}.png", "cells": folder / CSV}

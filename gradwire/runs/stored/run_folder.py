@@ -30,6 +30,7 @@ from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.documents import DocumentTable
 from gradwire.faults import InputFault, MachineFault
 from gradwire.files import replacing
+from gradwire.input_files import forget_input
 from gradwire.inside.point_protocol import TASK_FILE, write_json
 from gradwire.named_code import MARK
 from gradwire.reading_budget import reading_budget
@@ -107,6 +108,7 @@ def write_run_folder(folder: Path, document: DocumentTable, clock: Clock) -> Non
 
 def write_scenario(folder: Path, document: DocumentTable) -> None:
     """Writes the resolved scenario's content into a run folder."""
+    forget_input(folder / SCENARIO_FILE)  # a run of this copy, in the folder that it belongs to
     with replacing(folder / SCENARIO_FILE) as partial:
         partial.write_text(tomli_w.dumps(document), encoding="utf-8")
 

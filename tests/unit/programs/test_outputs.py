@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 
 from gradwire.inside.program_protocol import Output, ProgramEnded, event_of, line_of
-from gradwire.programs.execution import JobEvents, new_folder
+from gradwire.programs.execution import JobEvents, new_folders
 from gradwire.programs.outputs import SHOWN_LINE_BYTES, Outputs
 
 
@@ -64,7 +64,7 @@ def test_the_first_failure_counts() -> None:
 
 def test_a_run_gets_a_folder_that_no_other_has(tmp_path: Path) -> None:
     for name in ("exec-iperf3", "exec-iperf3.2"):
-        assert new_folder(tmp_path, ["/usr/bin/iperf3"]).name == name
+        assert next(new_folders(tmp_path, ["/usr/bin/iperf3"])).name == name
         (tmp_path / name).mkdir()
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.scenario.contenders import replays
+from gradwire.scenario.contenders import lineup, replays
+from gradwire.scenario.limits import MOST_POINTS
 from gradwire.workloads.traces.workload import Workload
 from tests.shared.parts import in_order
 from tests.unit.workloads.traces.small_traces import ddp_step, imported
@@ -32,3 +33,9 @@ def test_each_kind_that_the_trace_has_is_varied_by_itself(tmp_path: Path) -> Non
 def test_only_replay_takes_part(tmp_path: Path) -> None:
     with pytest.raises(InputFault, match=in_order("--strategy ring:", "'replay'")):
         replays(workload(tmp_path), ["ring"])
+
+
+@pytest.mark.parametrize("seeds", [MOST_POINTS + 1, 10**9, 10**30])
+def test_seeds_beyond_all_points_are_refused_before_they_are_counted(seeds: int) -> None:
+    with pytest.raises(InputFault, match=r"seeds: .* must be at most 10,000"):
+        lineup({}, [], seeds)

@@ -17,6 +17,8 @@ from distributed.security import Security
 
 from gradwire.faults import InputFault, InternalFault, MachineFault
 from gradwire.inside.point_protocol import TASK_FILE, PointTask, heard, read_json
+from gradwire.reading_budget import reading_budget
+from gradwire.regular_files import MESSAGE_BYTES, read_text
 from gradwire.runs.executing.cluster import worker as at_worker
 from gradwire.runs.executing.cluster.asking import Asking, Gone, Roster, listed
 from gradwire.runs.executing.cluster.orders import (
@@ -35,6 +37,7 @@ from gradwire.runs.executing.cluster.this_process import cluster_in_this_process
 from gradwire.runs.executing.executor import ElsewhereFault, MachineWatcher, N
 from gradwire.runs.planned import PlannedRun
 from gradwire.runs.point_machine import MachineEnd, MachineLimits
+from gradwire.strict_json import parse_json
 from gradwire.vm.machines import Clock
 
 LOG = logging.getLogger(__name__)
@@ -242,12 +245,11 @@ def connected(scheduler: str | Client | None, cores: int) -> Iterator[Client]:
 
 def _client(scheduler: str) -> Client:
     """A client of the scheduler at an address, or of the one that wrote a file."""
-    if scheduler.startswith("tls://"):
+    address = _address_in(Path(scheduler)) if Path(scheduler).is_file() else scheduler
+    if address.startswith("tls://"):
         _refuse_missing_certificates(scheduler)
     try:
-        if Path(scheduler).is_file():
-            return Client(scheduler_file=scheduler, timeout=PATIENCE_S, set_as_default=False)
-        return Client(scheduler, timeout=PATIENCE_S, set_as_default=False)
+        return Client(address, timeout=PATIENCE_S, set_as_default=False)
     except (OSError, TimeoutError) as error:
         raise MachineFault(
             f"--scheduler {scheduler}: no Dask scheduler answers there ({error}); `dask scheduler` prints its address "
@@ -258,6 +260,19 @@ def _client(scheduler: str) -> Client:
             f"--scheduler {scheduler}: is not an address of a Dask scheduler, like tcp://10.0.0.1:8786, and no file "
             f"that one wrote: {error}"
         ) from error
+
+
+def _address_in(file: Path) -> str:
+    """The address in the file that a scheduler wrote; Dask waits for other files, and fails at last. Raises InputFault."""
+    try:
+        with reading_budget(file):
+            content = parse_json(read_text(file, MESSAGE_BYTES, follow=True))
+    except (OSError, ValueError) as error:
+        raise InputFault(f"--scheduler {file}: is not a file that a Dask scheduler wrote: {error}") from error
+    address = content.get("address") if isinstance(content, dict) else None
+    if not isinstance(address, str):
+        raise InputFault(f"--scheduler {file}: is not a file that a Dask scheduler wrote: it names no address")
+    return address
 
 
 def _refuse_missing_certificates(scheduler: str) -> None:

@@ -6,13 +6,16 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from gradwire import PACKAGE
-from gradwire.analysis.fluid import engine, second_compiler
+from gradwire.analysis.fluid import compiled, engine, replay, second_compiler
 from gradwire.analysis.fluid import estimate as estimating
 from gradwire.analysis.fluid.replay import Replay
+from gradwire.reading_budget import is_budgeted, reading_budget
 from gradwire.scenario.loading import scenario_of
 from gradwire.scenario.resolution.compilation import compile_point
 
@@ -54,6 +57,20 @@ def test_a_folder_without_the_outermost_loop_is_not_complete(tmp_path: Path) -> 
     assert not second_compiler.is_compiled(tmp_path)
     (tmp_path / "replay.proceed-70.py311.nbi").touch()
     assert second_compiler.is_compiled(tmp_path)
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_to_compile_is_no_part_of_reading(monkeypatch: pytest.MonkeyPatch, state: Replay, *, is_kept: bool) -> None:
+    """Without a cache it takes ten times what a reader may."""
+    told: list[bool] = []
+    compiling = SimpleNamespace(
+        overloads={}, compile=lambda _: told.append(is_budgeted()), stats=cast(Any, replay.proceed).stats
+    )
+    monkeypatch.setattr(replay, "proceed", compiling)
+    monkeypatch.setattr(compiled, "KEPT", is_kept)
+    with reading_budget("a scenario"):
+        second_compiler.compile_if_never(state)
+    assert told == [False]
 
 
 @pytest.mark.long

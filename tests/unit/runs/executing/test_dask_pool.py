@@ -17,7 +17,7 @@ from typing import Any
 import distributed
 import pytest
 
-from gradwire.faults import MachineFault
+from gradwire.faults import InputFault, MachineFault
 from gradwire.runs import judged
 from gradwire.runs.campaign import Campaign
 from gradwire.runs.executing.cluster.pool import DaskPool, connected
@@ -228,6 +228,19 @@ def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPat
         where = Where(executor="dask", scheduler=address)
         with pytest.raises(Exception, match=fault), connected(where.scheduler, 1):
             pass
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff\xfe", b"{}", b'{"address": 3}', b"[" * 200_000, b'"tcp://127.0.0.1:9"']
+)
+def test_a_file_that_no_scheduler_wrote_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "scheduler.json").write_bytes(content)
+    where = Where(executor="dask", scheduler=str(tmp_path / "scheduler.json"))
+    with (
+        pytest.raises(InputFault, match=r"scheduler\.json: is not a file that a Dask scheduler wrote"),
+        connected(where.scheduler, 1),
+    ):
+        pass
 
 
 # The last one: no other test waits until the worker is back.

@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 
 from gradwire.faults import InputFault, MachineFault
+from gradwire.files import as_one_set
 from gradwire.runs.campaign import Campaign
 from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.launch.place import (
     NewRunFolder,
     default_name,
+    empty_folder,
     place_for,
     refuse_unusable,
     refuse_unusable_file,
@@ -166,6 +168,52 @@ def test_one_command_at_a_time_runs_points_in_a_folder() -> None:
     with locked(folder, "gradwire run x.toml"):
         assert json.loads((folder / HOLDER_FILE).read_text())["pid"] == os.getpid()
     assert not (folder / HOLDER_FILE).exists()
+
+
+def test_folders_of_programs_are_of_one_command() -> None:
+    names = [Path("runs/first"), Path("runs/second")]
+    with another_process(names[0]):
+        with pytest.raises(MachineFault, match="is in use by process"), empty_folder(names[0], [], "gradwire exec"):
+            pass
+        (names[0]).rename("runs/held")
+        with empty_folder(None, names, "gradwire exec") as taken:
+            assert taken == names[0]
+            with empty_folder(None, names, "gradwire exec") as other:
+                assert other == names[1]
+    with empty_folder(names[1], [], "gradwire exec"):
+        (names[1] / "summary.json").touch()
+    with pytest.raises(InputFault, match="is not empty"), empty_folder(names[1], [], "gradwire exec"):
+        pass
+
+
+def _write_set(folder: Path, begun: Any, number: int) -> None:
+    begun.wait(60)
+    for _ in range(20):
+        with as_one_set(folder):
+            for name in "abcdefgh":
+                (folder / name).write_text(str(number))
+            assert {(folder / name).read_text() for name in "abcdefgh"} == {str(number)}
+
+
+def test_sets_of_files_of_two_commands_are_not_mixed() -> None:
+    context = multiprocessing.get_context("spawn")
+    begun = context.Barrier(2)
+    both = [context.Process(target=_write_set, args=(Path("set").absolute(), begun, number)) for number in range(2)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join()
+    assert [process.exitcode for process in both] == [0, 0]
+    assert len({(Path("set") / name).read_text() for name in "abcdefgh"}) == 1
+
+
+def test_a_scenario_or_a_table_that_no_run_has_left_stays_as_it_is() -> None:
+    for name in ("scenario.toml", "points.csv", "chart.svg"):
+        folder = Path(f"with-{name}")
+        folder.mkdir()
+        (folder / name).write_text("of somebody")
+        with pytest.raises(InputFault, match=rf"has files of yours \({name}"):
+            place_for(scenario(), VIRTUAL, folder)
 
 
 def test_points_that_ran_in_another_folder_are_copied_and_do_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
