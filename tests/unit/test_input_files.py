@@ -56,7 +56,14 @@ OUTPUTS: dict[tuple[str, str], tuple[str, ...]] = {
 }
 """Options and arguments that name what a command writes, with command lines that name what it reads."""
 INPUTS = {
-    *(("run", "scenario"), ("compare", "--trace"), ("map", "scenario"), ("ccl", "--log"), ("exec", "scenario")),
+    *(
+        ("run", "scenario"),
+        ("compare", "--trace"),
+        ("map", "scenario"),
+        ("ccl", "--log"),
+        ("ccl", "--topology"),
+        ("exec", "scenario"),
+    ),
     *(("shell", "scenario"), ("import", "traces"), ("import", "--groups"), ("report", "run_path"), ("diff", "first")),
     *(
         ("diff", "second"),
