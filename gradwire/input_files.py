@@ -29,15 +29,21 @@ _is_begun: list[bool] = []
 def begin_command(words: Iterable[str]) -> None:
     """Begins to note what a command is given, whose line has these words. A file that two of them name is an input,
     whatever else it is to be."""
-    _known.clear()
-    _read.clear()
-    _is_begun[:] = [True]
+    end_command()
+    _is_begun.append(True)
     named: Counter[Identity] = Counter()
     for word in words:
         for path, identity in _files_in(word):
             named[identity] += 1
             if named[identity] > 1:
                 _known[identity] = path
+
+
+def end_command() -> None:
+    """Ends what `begin_command` began."""
+    _known.clear()
+    _read.clear()
+    _is_begun.clear()
 
 
 def note_input(path: Path, status: os.stat_result, *, is_named: bool) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,7 +27,7 @@ from gradwire.cli import (
 from gradwire.cli.ending import status_of, unaltered
 from gradwire.cli.unknown_options import suggest_keys
 from gradwire.faults import STATUSES
-from gradwire.input_files import begin_command
+from gradwire.input_files import begin_command, end_command
 from gradwire.scenario.scenario_files import read_scenario, read_scenario_of_strategies, scenario_names
 from gradwire.terminal_text import show_warnings_as_text, spell_what_is_missing
 
@@ -63,9 +63,16 @@ class Commands(typer.core.TyperGroup):
                     [(name, " ".join((self.commands[name].help or "").split())) for name in names.split()]
                 )
 
+    def main(self, args: Sequence[str] | None = None, *others: Any, **options: Any) -> Any:
+        """Carries out a command line. What it names is noted until it ends, so that nothing is written over it."""
+        begin_command(sys.argv[1:] if args is None else args)
+        try:
+            return super().main(args, *others, **options)
+        finally:
+            end_command()
+
     def make_context(self, info_name: str | None, args: list[str], *others: Any, **options: Any) -> Any:
         """Reads the command line."""
-        begin_command(args)
         with _interruptible():
             return super().make_context(info_name, completion.with_shell(args), *others, **options)
 

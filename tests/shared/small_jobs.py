@@ -13,7 +13,7 @@ from gradwire.datatypes.plan import OP_DTYPES, Ops, Plan
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.compute_times import ComputeTime
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
-from gradwire.workloads.strategy_registry import strategy
+from gradwire.workloads.strategy_registry import strategy, strategy_names
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "vanilla": [{}],
@@ -50,6 +50,11 @@ def job_of(profile: Profile, cluster: Cluster, *, seed: int = 1, costs: Costs | 
     forward_s = tuple((number + 1) * 1e-3 for number in range(len(profile.layers)))
     compute = ComputeTime(forward_s, tuple(2 * seconds for seconds in forward_s), "made up")
     return Job(profile, compute, cluster, 4, seed, costs or Costs())
+
+
+def training_strategies() -> list[str]:
+    """Names of all strategies that train any model. The one that serves takes language models alone; test_serving.py has its tests."""
+    return [name for name in strategy_names() if name != "serve"]
 
 
 def compiled(job: Job, name: str, options: Mapping[str, Any]) -> dict[str, Plan]:

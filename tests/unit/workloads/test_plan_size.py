@@ -21,14 +21,14 @@ from gradwire.workloads.engines.collectives import halving_doubling
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.profile import LayerKind, Profile
 from gradwire.workloads.plan_size import MostOps, TooManyOps
-from gradwire.workloads.strategy_registry import strategy, strategy_names
+from gradwire.workloads.strategy_registry import strategy
 from gradwire.workloads.trace_replay.recorded_job import grow_job
 from gradwire.workloads.trace_replay.replay_strategy import REPLAY
 from gradwire.workloads.traces.record import Call, Findings, RankRecord, Reading
 from gradwire.workloads.traces.trace_import import assemble
 from gradwire.workloads.traces.workload import Kind, Workload
 from tests.shared.parts import in_order, tells
-from tests.shared.small_jobs import compiled, job_of, profile_of
+from tests.shared.small_jobs import compiled, job_of, profile_of, training_strategies
 from tests.unit.workloads.traces.random_workloads import workloads
 
 AT_LEAST = {"aggregation-ps", "multicast-aggregation-ps"}
@@ -47,7 +47,7 @@ COSTS = st.builds(
 )
 
 
-NAMES = [*strategy_names(), REPLAY.name]
+NAMES = [*training_strategies(), REPLAY.name]
 RESET_PEAK = "5"
 """What /proc/self/clear_refs takes to forget the most memory that a process had (proc_pid_clear_refs(5))."""
 

@@ -17,9 +17,9 @@ from gradwire.workloads.job import Cluster
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.patterns import all_to_all, compile_transfers
 from gradwire.workloads.plan_summary import busiest_port, summary_lines
-from gradwire.workloads.strategy_registry import strategy, strategy_names
+from gradwire.workloads.strategy_registry import strategy
 from tests.shared.parts import tells
-from tests.shared.small_jobs import compiled, job_of, profile_of
+from tests.shared.small_jobs import compiled, job_of, profile_of, training_strategies
 
 PROFILE = profile_of([(LayerKind.CONV, [3000, 10]), (LayerKind.FC, [40_000])])
 SINGLE = Fabric(hosts=4, rate_bps=10e9)
@@ -49,7 +49,7 @@ def knows(name: str, network: str, cluster: str) -> bool:
     return not (has_aggregators and NETWORKS[network].topology is Topology.FAT_TREE)
 
 
-@pytest.mark.parametrize("name", strategy_names())
+@pytest.mark.parametrize("name", training_strategies())
 def test_it_takes_the_bandwidth_bound(name: str) -> None:
     found, expected = dict[str, float](), dict[str, float]()
     for network, cluster in product(NETWORKS, CLUSTERS):

@@ -16,8 +16,7 @@ from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_poin
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.strategy_registry import strategy_names
-from tests.shared.small_jobs import compiled, job_of, profile_of
+from tests.shared.small_jobs import compiled, job_of, profile_of, training_strategies
 
 SHARE = 0.3
 
@@ -72,7 +71,7 @@ def test_workers_are_equal_unless_told_otherwise(variation: float | None) -> Non
     assert job_with(variation).relative_times == ()
 
 
-@pytest.mark.parametrize("name", strategy_names())
+@pytest.mark.parametrize("name", training_strategies())
 def test_every_strategys_workers_take_what_was_drawn(name: str) -> None:
     times = (0.5, 2.0, 1.25, 0.25)
     plain = job_of(profile_of([(LayerKind.CONV, [40, 8]), (LayerKind.FC, [120])]), Cluster(4, 2))

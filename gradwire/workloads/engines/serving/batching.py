@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from gradwire.workloads.engines.serving.model_work import Batch
 from gradwire.workloads.engines.serving.requests import Request
 
-SIMULTANEOUS_S = 1e-12
-"""What is left of a transfer by rounding."""
+ROUNDING = 1e-9
+"""Share of a transfer that is left by rounding."""
 
 
 @dataclass(frozen=True)
@@ -154,14 +155,17 @@ def shared_ends_s(starts_s: Sequence[float], ways: Sequence[CacheWay]) -> list[f
             order.popleft()
         at_port = Counter(port for each in left_s for port in ways[each].ports)
         slower = {each: max((at_port[port] for port in ways[each].ports), default=1) for each in left_s}
-        next_s = min(now_s + left_s[each] * slower[each] for each in left_s)
-        next_s = min(next_s, starts_s[order[0]]) if order else next_s
+        last_s = min(left_s[each] * slower[each] for each in left_s)
+        arrival_s = starts_s[order[0]] if order else inf
+        # Spans, and not moments: late moments are rounded to more than what is left.
+        span_s = min(last_s, arrival_s - now_s)
+        now_s = arrival_s if span_s < last_s else now_s + span_s
         for each in list(left_s):
-            left_s[each] -= (next_s - now_s) / slower[each]
-            if left_s[each] <= SIMULTANEOUS_S:
-                ends_s[each] = next_s
+            if left_s[each] * slower[each] <= span_s * (1 + ROUNDING):
+                ends_s[each] = now_s
                 del left_s[each]
-        now_s = next_s
+            else:
+                left_s[each] -= span_s / slower[each]
     return ends_s
 
 

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
@@ -85,6 +85,7 @@ class ServingPlan:
 
     def compile(self) -> Plan:
         """Builds the plan."""
+        self._expect_least()
         table, alone = self._timetable(network=True), self._timetable(network=False)
         self._alone = [deque(tokens) for tokens in alone.tokens_s()]
         for prefill in table.prefills:
@@ -117,12 +118,37 @@ class ServingPlan:
     def _timetable(self, *, network: bool) -> Timetable:
         """The timetable by which requests are placed, or the one without a network, in which messages take no time."""
         service, deployment = self.service, self.service.deployment
-        pace = Pace(self._prompt_s, self._cache_way, service.by_layer, self._step_s)
+        pace = Pace(self._prompt_s, self._cache_way, service.by_layer, self._counted(self._step_s))
         if not network:
             pace = Pace(self._prompt_computed_s, lambda *_: AT_ONCE, service.by_layer, self._step_computed_s)
         return timetable(
             service.requests, deployment.prefills, deployment.decodes, deployment.experts, service.batch, pace
         )
+
+    def _expect_least(self) -> None:
+        """Says the least number of ops before any is made: prompts, and as many steps as the longest answer, or as all tokens in full
+        batches, have. What a timetable has beyond that, `_counted` says."""
+        requests, deployment = self.service.requests, self.service.deployment
+        first = 1 if deployment.prefills else 0
+        tokens = [request.output_tokens - first for request in requests]
+        replicas = deployment.decodes * deployment.experts
+        steps = max(*tokens, -(-sum(tokens) // (self.service.batch * replicas)), 0)
+        prompts = len(requests) * len(self.prompt_legs) * deployment.prefill_tensor if deployment.prefills else 0
+        self.builder.expect(prompts + steps * len(self.step_legs) * deployment.experts * deployment.decode_tensor)
+
+    def _counted(self, step_s: Callable[[Sequence[Batch]], float]) -> Callable[[Sequence[Batch]], float]:
+        """Returns the same time of a step, and has the builder expect, step by step, what replicas compute in it and send to experts."""
+        tensor, ops = self.service.deployment.decode_tensor, 0
+        routed = sum(leg.routed > 0 for leg in self.step_legs)
+
+        def counted_s(batches: Sequence[Batch]) -> float:
+            nonlocal ops
+            senders = sum(batch.requests > 0 for batch in batches)
+            ops += tensor * (len(self.step_legs) * len(batches) + 4 * routed * senders * (len(batches) - 1))
+            self.builder.expect(ops)
+            return step_s(batches)
+
+        return counted_s
 
     def _prompt_s(self, tokens: int) -> float:
         sums_s = (self._sum_s(leg, self.prefills[0], tokens) for leg in self.prompt_legs)

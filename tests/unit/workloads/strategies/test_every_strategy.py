@@ -15,21 +15,21 @@ from gradwire.network.fabric import Fabric
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.strategy_registry import strategy, strategy_names
+from gradwire.workloads.strategy_registry import strategy
 from tests.shared.examples import examples
 from tests.shared.small_jobs import (
     compiled,
     dependencies,
     job_of,
     profile_of,
+    training_strategies,
     with_copies,
     with_dependencies,
     without_op,
 )
 
 RATE_BPS = 1e9
-NAMES = [name for name in strategy_names() if name != "serve"]
-"""Without the one that takes language models alone, of which test_serving.py shows the same."""
+NAMES = training_strategies()
 layers = st.lists(
     st.tuples(st.sampled_from([LayerKind.CONV, LayerKind.FC]), st.lists(st.integers(1, 400), min_size=1, max_size=2)),
     min_size=1,

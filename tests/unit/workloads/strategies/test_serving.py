@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import Any
 
@@ -14,10 +15,12 @@ from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.request_times import computed_request_times, replayed_request_times
 from gradwire.datatypes.plan import CONTROL_CLASS, Moment, OpKind, Plan
 from gradwire.faults import InputFault
+from gradwire.workloads import plan_size
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.divisions.job_memory import job_memory
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.models import model
+from gradwire.workloads.plan_size import MostOps, TooManyOps
 from gradwire.workloads.strategy_registry import strategy
 from tests.shared.examples import examples
 from tests.shared.small_jobs import (
@@ -226,3 +229,43 @@ def test_memory_is_that_of_weights_and_caches() -> None:
     found = job_memory(job, how, how.options.model_validate(options))
     assert found.weights_bytes == 2 * job.profile.parameters
     assert found.activations_bytes == 4 * 100 * BLOCKS * CACHE_BYTES
+
+
+@pytest.mark.parametrize(
+    ("mixes", "options"),
+    [
+        (False, {"requests": 3, "output_tokens": 1}),
+        (False, {"requests": 5, "output_tokens": 4, "batch": 2}),
+        (False, {"requests": 9, "output_tokens": 7, "rate": 1e5}),
+        (True, {"requests": 4, "prefill": 0, "decode_experts": 2, "output_tokens": 3}),
+        (True, {"requests": 4, "output_tokens": 3}),
+    ],
+)
+def test_a_plan_says_no_more_ops_than_it_makes(
+    mixes: bool, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[int] = []
+    monkeypatch.setattr(MostOps, "refuse", lambda _, of, ops, more=False: said.append(ops))
+    plan = served(service(2, mixes=mixes), **options)
+    assert 0 < max(said) <= len(plan.ops)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"requests": 1, "output_tokens": 10_000_000},
+        {"requests": 100_000, "output_tokens": 10_000, "batch": 16},
+    ],
+)
+def test_a_plan_that_is_too_large_is_refused_before_it_is_made(options: dict[str, Any]) -> None:
+    began_s = time.process_time()
+    with pytest.raises(TooManyOps):
+        served(service(2), **options)
+    assert time.process_time() - began_s < 60
+
+
+def test_steps_of_a_timetable_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers that come one after the other have as many steps as tokens, and no full batches."""
+    monkeypatch.setattr(plan_size, "MOST_OPS", 5000)
+    with pytest.raises(TooManyOps):
+        served(service(2), requests=300, output_tokens=30, rate=1e-3)

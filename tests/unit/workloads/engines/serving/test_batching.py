@@ -73,3 +73,10 @@ def test_replicas_take_requests_in_turn_and_those_of_an_instance_go_together() -
     assert [(step.instance, step.batches) for step in steps] == [(0, ((0, 2),)), (1, ((1,),))]
     steps = table([Request(0.0, 1, 1), Request(0.0, 1, 2), Request(0.0, 1, 1)], prefills=0, replicas=2).steps
     assert [(step.instance, step.batches) for step in steps] == [(0, ((0, 2), (1,))), (0, ((), (1,)))]
+
+
+def test_transfers_that_begin_late_end() -> None:
+    """After a year, moments are rounded to more than what is left of a transfer by rounding."""
+    late_s = 3e7
+    ends_s = shared_ends_s([late_s, late_s, late_s + 1e-6], [CacheWay(1e-3, 0.0, ("out",))] * 3)
+    assert all(late_s < end_s < late_s + 4e-3 for end_s in ends_s)
