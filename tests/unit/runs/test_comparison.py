@@ -21,9 +21,9 @@ from gradwire.scenario.loading import Scenario, resolve
 from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
 from gradwire.scenario.resolution.transport_fit import buffer_bytes
 from gradwire.scenario.schema import TransportSection
-from gradwire.workloads.strategy_registry import strategy_names
 from tests.shared.command_line import needs_no_kernel
 from tests.shared.parts import in_order, tells
+from tests.shared.small_jobs import training_strategies
 from tests.unit.runs.stored.test_named_run import replaying_job
 from tests.unit.runs.test_campaign import machine
 from tests.unit.scenario.definitions.own_files import write_own_files
@@ -37,7 +37,7 @@ SMALL = Question("alexnet", 2, AskedNetwork("10gbit"))
 
 
 def test_every_strategy_of_the_catalogue_takes_part() -> None:
-    assert {contender.strategy for contender in CONTENDERS} == set(strategy_names())
+    assert {contender.strategy for contender in CONTENDERS} == set(training_strategies())
     assert [contender.strategy for contender in contenders()] == [contender.strategy for contender in CONTENDERS]
     with pytest.raises(InputFault, match="'p4' is unknown"):
         contenders(["p4"])
