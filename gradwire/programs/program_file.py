@@ -48,10 +48,14 @@ def check_program(argv: Sequence[str], search_path: str) -> None:
 def check_folder(folder: Path) -> None:
     """Raises InputFault if programs cannot start in a folder, because this user may not enter it, or the kernel has another
     in its place."""
-    if not os.access(folder, os.X_OK):
+    try:
+        os.stat(os.path.join(folder, "."))  # noqa: PTH116, PTH118 (pathlib leaves the dot out)
+    except PermissionError as error:
         raise InputFault(
             f"{folder}: programs start in the current folder, which this user may not enter; start elsewhere"
-        )
+        ) from error
+    except OSError:
+        pass  # that it is gone, what needs it says
     for own in OWN_OF_THE_KERNEL:
         if folder.is_relative_to(own):
             raise InputFault(

@@ -97,11 +97,15 @@ PARTIAL = tuple(contender.strategy for contender in CONTENDERS if contender.part
 
 
 def contenders(names: Sequence[str] = ()) -> list[Contender]:
-    """The named ones, or all, plug-ins with their default options included. Raises InputFault for a name that does not exist."""
+    """The named ones, or all that train, plug-ins with their default options included. Raises InputFault for a name that does not
+    exist, or does not train."""
     for name in names:
-        strategy(name)
+        if not strategy(name).trains:
+            raise InputFault(
+                f"strategy '{name}' does not train, so that its iterations cannot be ranked beside those of others"
+            )
     known = {contender.strategy: contender for contender in CONTENDERS}
-    installed = [*known, *(name for name in strategy_names() if name not in known)]
+    installed = [*known, *(name for name in strategy_names() if name not in known and strategy(name).trains)]
     # As in `is_random`, a plug-in is taken to draw from the seed.
     return [known.get(name, Contender(name, PLUG_IN, random=True)) for name in dict.fromkeys(names or installed)]
 

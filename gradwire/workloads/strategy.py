@@ -123,6 +123,8 @@ class Strategy:
     classes: Callable[[Any], int] = one_class
     #: Whether the cluster has parameter servers.
     needs_servers: bool = True
+    #: Whether it trains a model, so that its iterations can be ranked beside those of others.
+    trains: bool = True
     #: Whether every switch has an aggregator, given its options.
     aggregators: Callable[[Any], bool] = no_aggregators
     #: The load of each of its allreduces on a cluster, by which a small cluster can stand in for a large one; None if

@@ -194,7 +194,7 @@ def strategy(name: str, files: Mapping[str, str] | None = None) -> Strategy:
     STRATEGIES.refuse_clash(name, BUILT_IN)
     if name in BUILT_IN:
         return BUILT_IN[name]
-    if name == REPLAY.name:  # not one of `strategy_names`, all of which take any model
+    if name == REPLAY.name:  # not one of `strategy_names`, which take models
         return REPLAY
     if name in REGISTERED:
         return REGISTERED[name]

@@ -54,7 +54,7 @@ def job_of(profile: Profile, cluster: Cluster, *, seed: int = 1, costs: Costs | 
 
 def training_strategies() -> list[str]:
     """Names of all strategies that train any model. The one that serves takes language models alone; test_serving.py has its tests."""
-    return [name for name in strategy_names() if name != "serve"]
+    return [name for name in strategy_names() if strategy(name).trains]
 
 
 def compiled(job: Job, name: str, options: Mapping[str, Any]) -> dict[str, Plan]:

@@ -145,5 +145,6 @@ STRATEGIES = (
         compile=_compile,
         classes=lambda options: 2 if options.priorities else 1,
         needs_servers=False,
+        trains=False,
     ),
 )
