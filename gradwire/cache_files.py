@@ -21,7 +21,7 @@ from gradwire.regular_files import MESSAGE_BYTES, read_bytes
 from gradwire.typed_json import Message, decoded
 
 _SAID = mmap.mmap(-1, 1)
-"""Whether a command has said that the cache cannot be written, for it and all processes that it forks."""
+"""1 once a command, or a process that it forked, has said that the cache cannot be written."""
 
 
 @contextmanager

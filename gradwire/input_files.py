@@ -20,9 +20,9 @@ from gradwire.faults import InputFault
 Identity = tuple[int, int]
 """Device and inode of a file."""
 _known: dict[Identity, Path] = {}
-"""What the command line and files of users name."""
+"""Files that the command line and files of users name."""
 _read: dict[Identity, Path] = {}
-"""What else was read, such as the files of a run folder."""
+"""Other files that were read, such as those of a run folder."""
 _is_begun: list[bool] = []
 
 

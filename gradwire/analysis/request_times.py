@@ -28,37 +28,34 @@ REQUEST_COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Spread:
-    """The median of times in seconds, and what 99 % of them do not exceed; nan where there are none."""
+class RequestSpread:
+    """The median of times in seconds, and what 99 % of them do not exceed."""
 
     median_s: float
     tail_s: float
 
     @staticmethod
-    def of(times_s: Float64) -> Spread:
-        """Takes times of any shape."""
+    def of(times_s: Float64) -> RequestSpread | None:
+        """Takes times of any shape; returns None if there are none."""
         if not times_s.size:
-            return NONE
-        return Spread(float(np.median(times_s)), float(np.percentile(times_s, TAIL_PERCENT)))
-
-
-NONE = Spread(float("nan"), float("nan"))
+            return None
+        return RequestSpread(float(np.median(times_s)), float(np.percentile(times_s, TAIL_PERCENT)))
 
 
 @dataclass(frozen=True)
 class RequestTimes:
-    """Times of all requests of some iterations."""
+    """Times of all requests of some iterations; None where no request has such a time."""
 
     #: Number of requests, of all iterations together.
     requests: int
     #: From a request's arrival to its first token.
-    first_token: Spread
+    first_token: RequestSpread | None
     #: From each token of a request to its next one.
-    between_tokens: Spread
+    between_tokens: RequestSpread | None
     #: From the moment at which the first part of a request's cache is sent until all of it, and the first token, are where it is decoded.
-    cache: Spread
+    cache: RequestSpread | None
     #: From a request's first token, the end of its prefill, until then: next to nothing for a cache that is there before.
-    behind: Spread
+    behind: RequestSpread | None
 
 
 def plans_of_requests(plan: Plan) -> list[tuple[str, Plan]]:
@@ -122,7 +119,7 @@ def _first_s(times_s: Float64) -> float:
 def computed_request_times(plan: Plan) -> RequestTimes:
     """Times of the requests by computation alone, in one iteration; of their caches, nothing."""
     found = _request_times(plan, plan.moments[None, :, 3] / 1e9)
-    return replace(found, cache=NONE, behind=NONE)
+    return replace(found, cache=None, behind=None)
 
 
 def _request_times(plan: Plan, at_s: Float64) -> RequestTimes:
@@ -137,8 +134,8 @@ def _request_times(plan: Plan, at_s: Float64) -> RequestTimes:
     sent, cached = (np.flatnonzero(moment == each) for each in (Moment.SENT, Moment.CACHED))
     return RequestTimes(
         count * len(at_s),
-        Spread.of(first_s - at_s[:, moment == Moment.ARRIVED]),
-        Spread.of(at_s[:, tokens[same + 1]] - at_s[:, tokens[same]]),
-        Spread.of(at_s[:, cached] - at_s[:, sent]),
-        Spread.of(at_s[:, cached] - first_s[:, request[cached]]),
+        RequestSpread.of(first_s - at_s[:, moment == Moment.ARRIVED]),
+        RequestSpread.of(at_s[:, tokens[same + 1]] - at_s[:, tokens[same]]),
+        RequestSpread.of(at_s[:, cached] - at_s[:, sent]),
+        RequestSpread.of(at_s[:, cached] - first_s[:, request[cached]]),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -96,16 +97,20 @@ def estimates_json(
         "free_and_assumed": last_line,
         "conclusion": conclusion,
         "took_s": took_s,
-        "points": [{**_as_told(point), "x_bound": point.x_bound, "is_ranked": point.is_ranked} for point in estimates],
+        "points": [_as_told(point) for point in estimates],
     }
 
 
 def _as_told(point: PointEstimate) -> dict[str, object]:
-    return {
-        name: value
-        for name, value in asdict(point).items()
-        if name != "warnings" and (name not in ("alone_time_s", "requests") or value is not None)
-    }
+    told = {**asdict(point), "x_bound": point.x_bound, "is_ranked": point.is_ranked}
+    del told["warnings"]
+    if point.alone_time_s is None:
+        del told["alone_time_s"]
+    requests = told.pop("requests")
+    if requests is not None:
+        told["requests"] = dict(zip(("on_the_network", "by_computation_alone"), requests, strict=True))
+    # JSON has no number for what is none, such as the efficiency of a point that computes nothing.
+    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in told.items()}
 
 
 def write_estimates_csv(path: Path, estimates: Sequence[PointEstimate]) -> None:

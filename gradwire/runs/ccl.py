@@ -41,7 +41,7 @@ def bus_factor(kind: TestedCall, ranks: int) -> float:
 
 
 def grain_bytes(kind: TestedCall, ranks: int, width: int) -> int:
-    """What sizes are multiples of: an element, or one for each rank."""
+    """Returns the bytes that sizes are multiples of: an element, or one for each rank."""
     return width * ranks if kind in DIVIDED else width
 
 

@@ -20,7 +20,7 @@ from gradwire.workloads.engines.nccl.tables import TAGS, Gpu, Version, name_of, 
 from gradwire.workloads.units import BYTE_RATE, DURATION, RATE, Quantity
 
 TestedCall = Collective | GroupedCall
-"""What a program of nccl-tests measures."""
+"""A call that a program of nccl-tests measures."""
 TYPES = {"float": 4, "double": 8, "half": 2, "bfloat16": 2, "int32": 4, "int8": 1}
 """Types of nccl-tests, and their bytes. NCCL treats 8-bit floats in another way."""
 

@@ -43,7 +43,7 @@ GPU_OF = {
 """GPUs by `sm`, their compute capability, whose generation decides. Links are the file's."""
 NVSWITCH = "0x068000"
 SLOWEST_NET_MBPS = 10_000
-"""What NCCL counts for a NIC without a speed (`ncclTopoAddNet`)."""
+"""Speed that NCCL counts for a NIC without one (`ncclTopoAddNet`)."""
 LANE_RATES = {"2.5": 15, "5": 30, "8": 60, "16": 120, "32": 240, "64": 480}
 """`kvDictPciGen`: what NCCL counts for a lane, in 100 Mbit/s; others count as 8 GT/s."""
 KNOWN = ("system", "cpu", "pci", "gpu", "nvlink", "nic", "net")
@@ -87,7 +87,7 @@ class TopologyElement:
 
 @dataclass(frozen=True)
 class MachineTopology:
-    """What a file says of a machine. None: it does not say it."""
+    """The facts that a file has of a machine; None for those that it lacks."""
 
     gpus: int
     #: A name, or the capability or architecture of a GPU that has none here.
@@ -286,7 +286,7 @@ class _Machine:
         return "AuthenticAMD" in vendors if vendors else None
 
     def _slot(self, slots: list[TopologyElement]) -> float | None:
-        """What NCCL counts for the slot of a GPU: the slowest one's."""
+        """Rate that NCCL counts for the slot of a GPU: the slowest one's."""
         told = [slot for slot in slots if slot.attributes.get("link_speed") and slot.number("link_width", 0)]
         if not told:
             return None
@@ -338,7 +338,7 @@ def _class_of(pci: TopologyElement) -> str:
 
 
 def _gb_per_s(pci: TopologyElement) -> float:
-    """What NCCL counts for a link of PCI Express (`ncclTopoAddPci`)."""
+    """Rate that NCCL counts for a link of PCI Express (`ncclTopoAddPci`)."""
     transfers = pci.attributes["link_speed"].split(" ")[0].removesuffix(".0")
     return max(0.1, pci.number("link_width", 16) * LANE_RATES.get(transfers, LANE_RATES["8"]) / 80)
 

@@ -16,7 +16,7 @@ from gradwire.workloads.engines.nccl.options import DEFAULT_VERSION, NCCL, NcclK
 from gradwire.workloads.engines.parallel.group_collectives import RING
 from gradwire.workloads.job import Job
 from gradwire.workloads.strategies.megatron import MegatronOptions
-from gradwire.workloads.strategies.serving import ServingOptions
+from gradwire.workloads.strategies.serve import ServingOptions
 from gradwire.workloads.strategy import Options
 from gradwire.workloads.units import byte_rate_text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from gradwire.analysis.request_times import RequestSpread
 from gradwire.datatypes.plan import Plan
 from gradwire.network.fabric import Fabric
 from gradwire.workloads.job import Cluster, Job
@@ -49,6 +50,12 @@ def service(workers: int, *, per_host: int = 1, mixes: bool = False, memory_byte
 def served(job: Job, **options: Any) -> Plan:
     """The plan of a service."""
     return compiled(job, "serve", options)["serve"]
+
+
+def there(spread: RequestSpread | None) -> RequestSpread:
+    """The times of requests that have some."""
+    assert spread is not None
+    return spread
 
 
 def with_costs(job: Job, **costs: Any) -> Job:

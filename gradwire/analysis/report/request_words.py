@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
-from gradwire.analysis.request_times import RequestTimes, Spread
+from gradwire.analysis.request_times import RequestSpread, RequestTimes
 
 WHAT = (
     ("time to first token", "first_token"),
@@ -21,9 +19,9 @@ LEAST_S = 1e-6
 def estimated_requests(network: RequestTimes, alone: RequestTimes) -> str:
     """Says what an estimate has of requests, on the network and by computation alone."""
     parts = [
-        f"{what} {_spread(getattr(network, name))}{_alone(name, alone)}"
+        f"{what} {_spread(spread)}{_alone(name, alone)}"
         for what, name in WHAT
-        if not math.isnan(getattr(network, name).median_s)
+        if (spread := _of(network, name)) is not None
     ]
     return f"{_count(network)}, median (99th percentile): {'; '.join(parts)}"
 
@@ -31,12 +29,16 @@ def estimated_requests(network: RequestTimes, alone: RequestTimes) -> str:
 def measured_requests(measured: RequestTimes, ideal: RequestTimes, alone: RequestTimes) -> str:
     """Says what a run has of requests, how much longer that is than on an ideal network, and by computation alone."""
     parts = [
-        f"{what} {_spread(getattr(measured, name))}, x fluid {_ratios(getattr(measured, name), getattr(ideal, name))}"
-        f"{_alone(name, alone)}"
+        f"{what} {_spread(spread)}, x fluid {_ratios(spread, _of(ideal, name))}{_alone(name, alone)}"
         for what, name in WHAT
-        if not math.isnan(getattr(measured, name).median_s)
+        if (spread := _of(measured, name)) is not None
     ]
     return f"{_count(measured)}, median (99th percentile): {'; '.join(parts)}"
+
+
+def _of(times: RequestTimes, name: str) -> RequestSpread | None:
+    spread: RequestSpread | None = getattr(times, name)
+    return spread
 
 
 def _count(times: RequestTimes) -> str:
@@ -44,16 +46,18 @@ def _count(times: RequestTimes) -> str:
 
 
 def _alone(name: str, alone: RequestTimes) -> str:
-    """The same time by computation alone, if there is one."""
-    spread: Spread = getattr(alone, name)
-    return "" if math.isnan(spread.median_s) else f", by computation alone {_spread(spread)}"
+    """Words for the same time by computation alone; "" if there is none."""
+    spread = _of(alone, name)
+    return "" if spread is None else f", by computation alone {_spread(spread)}"
 
 
-def _spread(spread: Spread) -> str:
+def _spread(spread: RequestSpread) -> str:
     return f"{_duration(spread.median_s)} ({_duration(spread.tail_s)})"
 
 
-def _ratios(spread: Spread, ideal: Spread) -> str:
+def _ratios(spread: RequestSpread, ideal: RequestSpread | None) -> str:
+    if ideal is None:
+        return "–"
     median, tail = (
         f"{a / b:.3f}" if b >= LEAST_S else "–"
         for a, b in ((spread.median_s, ideal.median_s), (spread.tail_s, ideal.tail_s))

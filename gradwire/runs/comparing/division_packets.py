@@ -84,19 +84,21 @@ def chosen_divisions(
 def scenario_of(answer: FoundDivisions, parts: Sequence[InPart]) -> dict[str, Any]:
     """A scenario with a point for each of these divisions."""
     document = answer.question.document
+    choices = [part.division.candidate.choice for part in parts]
+    own_batch = answer.question.resolved.job.batch
+    others: list[dict[str, Any]] = [
+        {"strategy.name": [choice.strategy], "model.batch": [choice.batch or own_batch]} for choice in choices
+    ]
+    if not any(choice.family for choice in choices):
+        others = [{} for _ in choices]
     content = {
         **document,
         "title": f"{document['title']}: the first {len(parts)} divisions by packets, in part",
         "run": {**RUN, **document.get("run", {})},
-        "strategy": {"name": parts[0].division.candidate.choice.strategy},
+        "strategy": {"name": choices[0].strategy},
         "cases": [
-            {
-                "strategy.name": [part.division.candidate.choice.strategy],
-                "strategy.options": [part.options],
-                "model.batch": [part.division.candidate.choice.batch or answer.question.resolved.job.batch],
-                "part.copies": [part.copies],
-            }
-            for part in parts
+            {**other, "strategy.options": [part.options], "part.copies": [part.copies]}
+            for part, other in zip(parts, others, strict=True)
         ],
     }
     points = loading.scenario_of(content).points

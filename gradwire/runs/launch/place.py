@@ -89,8 +89,6 @@ def empty_folder(out: Path | None, candidates: Iterable[Path], command: str) -> 
     first of `candidates` that nobody has. Raises InputFault and MachineFault if `out` was taken since it was looked at."""
     for folder in candidates if out is None else [out]:
         with ExitStack() as held:
-            if out is None and folder.exists():
-                continue
             try:
                 held.enter_context(locked(folder, command))
             except MachineFault:

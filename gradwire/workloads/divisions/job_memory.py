@@ -22,7 +22,7 @@ from gradwire.workloads.models.profile import Profile
 from gradwire.workloads.models.resized import sample_tokens
 from gradwire.workloads.strategies.fsdp import FsdpOptions
 from gradwire.workloads.strategies.megatron import MegatronOptions
-from gradwire.workloads.strategies.serving import ServingOptions, serving_memory_bytes
+from gradwire.workloads.strategies.serve import ServingOptions, serving_memory_bytes
 from gradwire.workloads.strategy import ADAM_BYTES, STATE_BYTES, Options, Strategy
 
 

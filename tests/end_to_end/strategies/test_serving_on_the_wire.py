@@ -21,6 +21,7 @@ from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models import model
 from gradwire.workloads.models.compute_times import compute_time
 from tests.shared.small_jobs import compiled
+from tests.shared.small_services import there
 
 pytestmark = pytest.mark.kernel
 
@@ -67,7 +68,9 @@ def test_requests_take_as_long_as_on_an_ideal_network() -> None:
         measured = logged_request_times(plan, replayed[name].log, 1, ITERATIONS)
         assert numbers(measured) == pytest.approx(numbers(ideal(plan)), rel=NEAR, abs=50e-6), name
     waiting = plans["caches that wait for one another"]
-    assert ideal(waiting).between_tokens.tail_s > 5 * computed_request_times(waiting).between_tokens.tail_s
+    assert (
+        there(ideal(waiting).between_tokens).tail_s > 5 * there(computed_request_times(waiting).between_tokens).tail_s
+    )
 
 
 def test_sums_of_activations_go_before_caches() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.request_times import (
-    Spread,
+    RequestSpread,
     computed_request_times,
     logged_request_times,
     plans_of_requests,
@@ -23,7 +23,7 @@ from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.combined_plans import PlacedJob, combined, relative_times
 from gradwire.workloads.patterns import Transfer, compile_transfers
 from tests.shared.simulation import replay
-from tests.shared.small_services import served, service
+from tests.shared.small_services import served, service, there
 
 
 def plan_of(requests: int = 2) -> Plan:
@@ -50,11 +50,11 @@ def test_times_are_differences_of_moments() -> None:
     }
     found = replayed_request_times(plan, ends_s(plan, at_s))
     assert found.requests == 1
-    assert found.first_token == Spread(1.0, 1.0)
-    assert found.between_tokens.median_s == 2.0  # 3 s and 1 s
-    assert found.between_tokens.tail_s == pytest.approx(1.0 + 0.99 * 2.0)
-    assert found.cache == Spread(2.5, 2.5)
-    assert found.behind == Spread(2.0, 2.0)
+    assert found.first_token == RequestSpread(1.0, 1.0)
+    assert there(found.between_tokens).median_s == 2.0  # 3 s and 1 s
+    assert there(found.between_tokens).tail_s == pytest.approx(1.0 + 0.99 * 2.0)
+    assert found.cache == RequestSpread(2.5, 2.5)
+    assert found.behind == RequestSpread(2.0, 2.0)
 
 
 def test_rows_have_each_request_of_each_iteration() -> None:
@@ -63,8 +63,8 @@ def test_rows_have_each_request_of_each_iteration() -> None:
     rows = request_rows(plan, log, 1, 2)
     assert [row[:3] for row in rows] == [(0, True, 0), (0, True, 1), (1, False, 0), (1, False, 1)]
     measured = logged_request_times(plan, log, 1, 2)
-    assert np.median([row[3] for row in rows[2:]]) == pytest.approx(measured.first_token.median_s)
-    assert np.median([row[4] for row in rows[2:]]) == pytest.approx(measured.behind.median_s)
+    assert np.median([row[3] for row in rows[2:]]) == pytest.approx(there(measured.first_token).median_s)
+    assert np.median([row[4] for row in rows[2:]]) == pytest.approx(there(measured.behind).median_s)
     assert all(row[5] <= row[6] for row in rows)
     short = served(service(2), requests=1, output_tokens=1)
     ((*_, first_s, behind_s, mean_s, longest_s),) = request_rows(short, replay(short, 1), 0, 1)
@@ -76,9 +76,11 @@ def test_by_computation_alone_times_are_those_of_the_timetable() -> None:
     """A prompt of 8 tokens takes what its layers do, and a step is of one token."""
     plan = served(service(2), requests=1, prompt_tokens=8, output_tokens=3)
     found = computed_request_times(plan)
-    assert found.first_token.median_s == pytest.approx(float(plan.ops.duration_ns[plan.ops.rank == 0].sum()) / 1e9)
-    assert 0 < found.between_tokens.median_s < found.first_token.median_s
-    assert np.isnan([found.cache.median_s, found.behind.median_s]).all()
+    assert there(found.first_token).median_s == pytest.approx(
+        float(plan.ops.duration_ns[plan.ops.rank == 0].sum()) / 1e9
+    )
+    assert 0 < there(found.between_tokens).median_s < there(found.first_token).median_s
+    assert (found.cache, found.behind) == (None, None)
 
 
 def test_logs_have_the_requests_of_all_iterations_but_those_of_the_warm_up() -> None:
@@ -86,8 +88,8 @@ def test_logs_have_the_requests_of_all_iterations_but_those_of_the_warm_up() -> 
     log = replay(plan, 3)
     assert logged_request_times(plan, log, 1, 3).requests == 4
     first = logged_request_times(plan, log, 0, 1)
-    assert first.first_token.median_s > 0
-    assert first.cache.median_s > 0
+    assert there(first.first_token).median_s > 0
+    assert there(first.cache).median_s > 0
     with pytest.raises(InternalFault, match="lacks op"):
         logged_request_times(plan, replay(plan, 1), 0, 3)
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gradwire.cli.estimates import estimates_table, write_estimates_csv
+from gradwire.analysis.request_times import RequestSpread, RequestTimes
+from gradwire.cli.estimates import estimates_json, estimates_table, write_estimates_csv
 from gradwire.faults import InputFault
 from gradwire.runs.estimation import MODEL_NOT_RUN, PointEstimate
 from tests.shared.parts import tells
@@ -33,3 +36,15 @@ def test_the_rows_are_csv(tmp_path: Path) -> None:
     assert (row["rate"], row["iteration_time_s"], row["lower_bound_kind"]) == ("1gbit", "1.5", "bandwidth")
     with pytest.raises(InputFault, match="'plan'"):
         write_estimates_csv(path, [made_up(plan="1")])
+
+
+def test_what_is_none_is_null_in_json() -> None:
+    """A point that computes nothing has no efficiency, and requests by computation alone have no times of caches."""
+    spread = RequestSpread(1.0, 2.0)
+    alone = RequestTimes(3, spread, spread, None, None)
+    point = replace(made_up(), requests=(RequestTimes(3, spread, spread, spread, spread), alone))
+    told = json.loads(json.dumps(estimates_json([point], 1.0), allow_nan=False))["points"][0]
+    assert told["scaling_efficiency"] is None
+    assert told["x_bound"] == 1.5
+    assert told["requests"]["on_the_network"]["cache"] == {"median_s": 1.0, "tail_s": 2.0}
+    assert told["requests"]["by_computation_alone"]["cache"] is None

@@ -42,7 +42,7 @@ LL_BYTES = 16384
 NET_CHANNEL_GB_PER_S = 14
 """`NCCL_P2P_PER_CHANNEL_NET_BW`, by which NCCL chooses channels since 2.29."""
 CHANNEL_BYTES_PER_S = 18.32e9
-"""What a channel carries to another machine. Fitted: send/recv of 512 MiB among 8 x 4 GH200, each with a NIC of 200 Gbit/s,
+"""Rate of a channel to another machine. Fitted: send/recv of 512 MiB among 8 x 4 GH200, each with a NIC of 200 Gbit/s,
 had 18.32 GB/s with the one channel of NCCL 2.20, and the line's rate with two."""
 LINKS_SHARE = 0.915
 """Share of NVLink's rate, as NCCL counts it, that sends use. Fitted: an all-to-all of 500 MiB on 4 H100 had 334.9 GB/s."""
@@ -65,7 +65,7 @@ class GroupedCall(StrEnum):
 
 @dataclass(frozen=True)
 class GroupLoad:
-    """What the busiest GPU, NIC and machine carry of a group, in bytes each way."""
+    """Bytes of a group that the busiest GPU, NIC and machine carry each way."""
 
     #: To one peer.
     message: float

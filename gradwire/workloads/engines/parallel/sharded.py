@@ -79,7 +79,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Use:
+class UnitUse:
     """A pass of a microbatch through a unit, which needs its parameters."""
 
     unit: Unit
@@ -175,7 +175,7 @@ class ShardedPlan:
         self._schedules: dict[Combine, Schedule] = {}
         #: In the order in which gradients are there: of each microbatch, the blocks from the last to the first, and then
         #: the root, whose first layer is the last of the backward pass.
-        self.yields = [Use(unit, False, microbatch) for microbatch in microbatches for unit in self.units[::-1]]
+        self.yields = [UnitUse(unit, False, microbatch) for microbatch in microbatches for unit in self.units[::-1]]
         self._expect()
         part = _part_of(job, sharding.microbatches)
         #: Passes of each microbatch, by worker.
@@ -228,20 +228,22 @@ class ShardedPlan:
             self._schedules[half] = build(self.groups, self.way)
         return self._schedules[half]
 
-    def _uses(self, microbatch: int) -> list[Use]:
+    def _uses(self, microbatch: int) -> list[UnitUse]:
         """The passes of a microbatch for which units are gathered, in their order."""
         blocks = [unit for unit in self.units if unit.name != ROOT]
         again = reversed(blocks) if self.sharding.reshard else ()
         # The root's first layer reads the samples, or reads first what the root alone has; it is whole from there on.
-        return [Use(unit, True, microbatch) for unit in self.units] + [Use(unit, False, microbatch) for unit in again]
+        return [UnitUse(unit, True, microbatch) for unit in self.units] + [
+            UnitUse(unit, False, microbatch) for unit in again
+        ]
 
-    def _begins(self, use: Use) -> list[int]:
+    def _begins(self, use: UnitUse) -> list[int]:
         first, last = use.unit.layers[0], use.unit.layers[-1]
         return [
             worker.forward[first] if use.forward else worker.backward[last] for worker in self.passes[use.microbatch]
         ]
 
-    def _ends(self, use: Use) -> list[int]:
+    def _ends(self, use: UnitUse) -> list[int]:
         """The last op of a use of a unit.
 
         The root's use only begins with the forward pass, so that it ends with its first layer.

@@ -1,4 +1,4 @@
-"""Which instance prefills a request, which replica decodes it, and in which steps: decided before anything runs.
+"""Decides, before anything runs, which instance prefills a request, which replica decodes it, and in which steps.
 
 A plan says what waits for what, and not who happens to come first. So requests are placed by a timetable, in which computation takes its
 time, caches share the ports of their machines evenly, and all else has the line for itself. What the network adds later delays steps and
@@ -35,7 +35,7 @@ class Prefill:
 
 
 @dataclass(frozen=True)
-class Step:
+class DecodingStep:
     """A step of the replicas of an instance that go together."""
 
     instance: int
@@ -56,10 +56,10 @@ class Timetable:
     prefills: tuple[Prefill, ...]
     #: The replica that decodes each request, counted over all instances.
     replica: tuple[int, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[DecodingStep, ...]
 
     def tokens_s(self) -> list[list[float]]:
-        """When each request has its tokens."""
+        """Moments at which each request has its tokens, in seconds."""
         found: list[list[float]] = [[] for _ in self.replica]
         for prefill in self.prefills:
             found[prefill.request].append(prefill.ended_s)
@@ -71,7 +71,7 @@ class Timetable:
 
 @dataclass(frozen=True)
 class CacheWay:
-    """How a cache travels by itself."""
+    """The way of a cache that travels by itself."""
 
     #: Seconds that it takes by itself, and those of its last part.
     alone_s: float
@@ -81,8 +81,8 @@ class CacheWay:
 
 
 @dataclass(frozen=True)
-class Pace:
-    """What the timetable needs to know of time."""
+class ServingPace:
+    """The times that a timetable is made of."""
 
     #: Seconds that a prompt of so many tokens takes.
     prompt_s: Callable[[int], float]
@@ -95,7 +95,7 @@ class Pace:
 
 
 def timetable(
-    requests: Sequence[Request], prefills: int, decodes: int, replicas: int, most: int, pace: Pace
+    requests: Sequence[Request], prefills: int, decodes: int, replicas: int, most: int, pace: ServingPace
 ) -> Timetable:
     """Places requests, which are in the order of their arrivals.
 
@@ -109,7 +109,7 @@ def timetable(
     for turn, number in enumerate(lasting):
         replica[number] = turn % (decodes * replicas)
     there_s = _cached_s(requests, placed, replica, pace) if placed else [request.arrival_s for request in requests]
-    steps: list[Step] = []
+    steps: list[DecodingStep] = []
     for instance in range(decodes):
         own = [number for number in lasting if replica[number] // replicas == instance]
         queue = _Queue(requests, sorted(own, key=lambda number: there_s[number]), there_s, first)
@@ -119,7 +119,7 @@ def timetable(
     return Timetable(tuple(placed), tuple(replica), tuple(steps))
 
 
-def _prefills(requests: Sequence[Request], instances: int, pace: Pace) -> list[Prefill]:
+def _prefills(requests: Sequence[Request], instances: int, pace: ServingPace) -> list[Prefill]:
     free_s = [0.0] * instances
     found = []
     for number, request in enumerate(requests if instances else ()):
@@ -131,9 +131,9 @@ def _prefills(requests: Sequence[Request], instances: int, pace: Pace) -> list[P
 
 
 def _cached_s(
-    requests: Sequence[Request], prefills: Sequence[Prefill], replica: Sequence[int], pace: Pace
+    requests: Sequence[Request], prefills: Sequence[Prefill], replica: Sequence[int], pace: ServingPace
 ) -> list[float]:
-    """When each request's cache is where it is decoded; without one, when it is prefilled."""
+    """Returns the moment at which each request's cache is where it is decoded; without one, that of its prefill's end."""
     ends_s = [each.ended_s for each in prefills]
     sent = [each for each in prefills if replica[each.request] >= 0]
     ways = [pace.cache(requests[each.request].prompt_tokens, each.instance, replica[each.request]) for each in sent]
@@ -144,7 +144,7 @@ def _cached_s(
 
 
 def shared_ends_s(starts_s: Sequence[float], ways: Sequence[CacheWay]) -> list[float]:
-    """When transfers end that share each port evenly, and go as fast as the port of theirs that has the most."""
+    """Returns the ends of transfers that share each port evenly, and go as fast as the port of theirs that has the most."""
     order = deque(sorted(range(len(ways)), key=lambda each: starts_s[each]))
     left_s: dict[int, float] = {}
     ends_s, now_s = list(starts_s), 0.0
@@ -181,7 +181,9 @@ class _Queue:
     first: int
     _left: dict[int, int] = field(default_factory=dict)
 
-    def steps(self, instance: int, replica: Sequence[int], replicas: int, most: int, pace: Pace) -> list[Step]:
+    def steps(
+        self, instance: int, replica: Sequence[int], replicas: int, most: int, pace: ServingPace
+    ) -> list[DecodingStep]:
         """All steps of the instance."""
         now_s, found = 0.0, []
         waiting = [deque(number for number in self.waiting if replica[number] == each) for each in range(replicas)]
@@ -197,7 +199,7 @@ class _Queue:
                     self._left[joined[-1]] = self.requests[joined[-1]].output_tokens - self.first
             work = tuple(Batch(len(batch), sum(map(self._cached_tokens, batch))) for batch in batches)
             now_s += pace.step_s(work)
-            found.append(Step(instance, tuple(map(tuple, batches)), frozenset(joined), work, now_s))
+            found.append(DecodingStep(instance, tuple(map(tuple, batches)), frozenset(joined), work, now_s))
             for batch in batches:
                 for number in batch:
                     self._left[number] -= 1

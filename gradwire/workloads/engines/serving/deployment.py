@@ -19,7 +19,7 @@ class Replica:
 
 @dataclass(frozen=True)
 class Deployment:
-    """How many instances there are, and how many workers each has."""
+    """Numbers of instances, and of the workers of each."""
 
     prefills: int
     prefill_tensor: int
@@ -60,23 +60,23 @@ def _replicas(cluster: Cluster, first: int, count: int, size: int) -> list[Repli
 
 
 @dataclass(frozen=True)
-class Line:
-    """How fast a message goes by itself."""
+class MessageLine:
+    """Rate and latency of a message that goes by itself."""
 
     bytes_per_s: float
     latency_s: float
 
 
-def line_between(job: Job, *, inside: bool) -> Line:
+def line_between(job: Job, *, inside: bool) -> MessageLine:
     """The line of a message within a machine, or between two."""
     if inside:
-        return Line(job.costs.local_bytes_per_s, job.costs.latency_s(inside=True))
+        return MessageLine(job.costs.local_bytes_per_s, job.costs.latency_s(inside=True))
     goodput = job.fabric.goodput_share() if job.fabric is not None else 1.0
     rate = float("inf") if job.rate_bps is None else job.rate_bps / 8 * goodput
-    return Line(rate, job.costs.message_latency_s)
+    return MessageLine(rate, job.costs.message_latency_s)
 
 
-def ring_s(size_bytes: float, members: int, line: Line) -> float:
+def ring_s(size_bytes: float, members: int, line: MessageLine) -> float:
     """Seconds of a ring allreduce by itself: 2(N-1) steps with an N-th of the bytes each."""
     if members == 1:
         return 0.0
@@ -84,7 +84,7 @@ def ring_s(size_bytes: float, members: int, line: Line) -> float:
 
 
 def shares_of_cache(sources: int, targets: int, *, divided: bool) -> list[tuple[int, int, float]]:
-    """Who sends whom which share of a cache: (source, target, share). divided: by heads, of which each worker has neighbours; otherwise
+    """Returns (source, target, share) for each share of a cache. divided: by heads, of which each worker has neighbours; otherwise
     each target gets all of it, from the sources in turn."""
     if not divided:
         return [(target % sources, target, 1.0) for target in range(targets)]

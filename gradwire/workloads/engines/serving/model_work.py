@@ -41,7 +41,7 @@ class Leg:
 
 @dataclass(frozen=True)
 class Batch:
-    """What a step of one replica adds tokens to."""
+    """The requests that a step of one replica adds tokens to."""
 
     requests: int
     #: Tokens of all caches together.
@@ -49,7 +49,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Share:
+class ProductShare:
     """A worker's share of a model."""
 
     #: Workers that share each product.
@@ -128,7 +128,7 @@ class ModelWork:
         """Seconds of a layer's forward pass over a sample."""
         return self.job.compute.forward_s[layer] / self.job.batch
 
-    def step_s(self, leg: Leg, batch: Batch, share: Share, memory_bytes_per_s: float) -> float:
+    def step_s(self, leg: Leg, batch: Batch, share: ProductShare, memory_bytes_per_s: float) -> float:
         """Seconds that one worker computes in a step."""
         computed_s = 0.0
         read_bytes = leg.caches * batch.cached_tokens * self.cache_bytes / (share.tensor if self.divides_cache else 1)
@@ -139,7 +139,7 @@ class ModelWork:
             read_bytes += self._read_parameters(layer, batch.requests, share) * self._weight_bytes
         return max(computed_s, read_bytes / memory_bytes_per_s)
 
-    def _read_parameters(self, number: int, requests: int, share: Share) -> float:
+    def _read_parameters(self, number: int, requests: int, share: ProductShare) -> float:
         """Parameters of a layer that a worker reads in a step: of experts no more than tokens are brought to it, and of an embedding a row
         for each token, which is too little to count."""
         layer = self.profile.layers[number]

@@ -22,9 +22,9 @@ from gradwire.datatypes.plan import CONTROL_CLASS, LATENCY_LANE, Combine, Moment
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
 from gradwire.workloads.engines.allreduce_transfers import GATE_LANE
 from gradwire.workloads.engines.parallel.worker_programs import GroupCollectives, Series, WorkerProgram
-from gradwire.workloads.engines.serving.batching import CacheWay, Pace, Step, Timetable, timetable
+from gradwire.workloads.engines.serving.batching import CacheWay, DecodingStep, ServingPace, Timetable, timetable
 from gradwire.workloads.engines.serving.deployment import Deployment, Replica, line_between, ring_s, shares_of_cache
-from gradwire.workloads.engines.serving.model_work import Batch, Leg, ModelWork, Share
+from gradwire.workloads.engines.serving.model_work import Batch, Leg, ModelWork, ProductShare
 from gradwire.workloads.engines.serving.requests import Request
 from gradwire.workloads.job import Job
 
@@ -37,7 +37,7 @@ AT_ONCE = CacheWay(0.0, 0.0, ())
 
 @dataclass(frozen=True)
 class Service:
-    """How a model is served."""
+    """The service of a model: who serves it, and what is asked."""
 
     deployment: Deployment
     requests: Sequence[Request]
@@ -103,13 +103,13 @@ class ServingPlan:
 
     @cached_property
     def prompt_legs(self) -> list[Leg]:
-        """What an instance that prefills does in order."""
+        """The legs of a prompt, in order."""
         sums = any(replica.is_spread for replica in self.prefills)
         return self.work.legs(1, sums=sums, caches=self.service.by_layer)
 
     @cached_property
     def step_legs(self) -> list[Leg]:
-        """What a replica does in a step."""
+        """The legs of a step, in order."""
         sums = any(replica.is_spread for replica in self.decodes)
         return self.work.legs(
             self.service.deployment.experts, sums=sums, caches=False, route_shared=self.service.route_shared
@@ -118,9 +118,9 @@ class ServingPlan:
     def _timetable(self, *, network: bool) -> Timetable:
         """The timetable by which requests are placed, or the one without a network, in which messages take no time."""
         service, deployment = self.service, self.service.deployment
-        pace = Pace(self._prompt_s, self._cache_way, service.by_layer, self._counted(self._step_s))
+        pace = ServingPace(self._prompt_s, self._cache_way, service.by_layer, self._counted(self._step_s))
         if not network:
-            pace = Pace(self._prompt_computed_s, lambda *_: AT_ONCE, service.by_layer, self._step_computed_s)
+            pace = ServingPace(self._prompt_computed_s, lambda *_: AT_ONCE, service.by_layer, self._step_computed_s)
         return timetable(
             service.requests, deployment.prefills, deployment.decodes, deployment.experts, service.batch, pace
         )
@@ -177,7 +177,7 @@ class ServingPlan:
         return ring_s(size_bytes, len(replica.ranks), line_between(self.job, inside=False))
 
     def _cache_way(self, tokens: int, instance: int, replica: int) -> CacheWay:
-        """How a cache travels to the replica that decodes it, between the ports of both's first workers."""
+        """Returns the way of a cache to the replica that decodes it, between the ports of both's first workers."""
         source, target = self.prefills[instance].ranks[0], self.decodes[replica].ranks[0]
         inside = self.hosts[source] == self.hosts[target]
         line = line_between(self.job, inside=inside)
@@ -217,7 +217,7 @@ class ServingPlan:
             return self.service.step_s * self.work.forward_share(leg) + inner_s
         # Experts get an even share of all replicas' tokens.
         brought = Batch(-(-sum(batch.requests for batch in batches) // len(batches)), 0) if leg.routed else own
-        share = Share(deployment.decode_tensor, deployment.experts)
+        share = ProductShare(deployment.decode_tensor, deployment.experts)
         return self.work.step_s(leg, brought, share, self.service.memory_bytes_per_s) + inner_s
 
     # Prefill
@@ -277,7 +277,7 @@ class ServingPlan:
             program.arrivals = []  # each is waited for by the step that it joins
         return arrivals
 
-    def _step(self, step: Step, arriving: dict[int, list[int]]) -> None:
+    def _step(self, step: DecodingStep, arriving: dict[int, list[int]]) -> None:
         experts = self.service.deployment.experts
         replicas = self.decodes[step.instance * experts : (step.instance + 1) * experts]
         for replica, batch in zip(replicas, step.batches, strict=True):
@@ -319,7 +319,7 @@ class ServingPlan:
             self.builder.moment(all_there[0], Moment.CACHED, number, 0.0)
 
     def _exchange(
-        self, replicas: Sequence[Replica], step: Step, leg: Leg, feature_bytes: float, *, to_experts: bool
+        self, replicas: Sequence[Replica], step: DecodingStep, leg: Leg, feature_bytes: float, *, to_experts: bool
     ) -> None:
         """An all-to-all among the workers with the same share of the replicas' products."""
         tensor = self.builder.tensor(f"tokens {'to' if to_experts else 'from'} experts")

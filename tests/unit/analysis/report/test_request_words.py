@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from gradwire.analysis.report.request_words import estimated_requests, measured_requests
-from gradwire.analysis.request_times import NONE, RequestTimes, Spread
+from gradwire.analysis.request_times import RequestSpread, RequestTimes
 
-NETWORK = RequestTimes(1, Spread(0.05, 0.08), Spread(0.0046, 1.25), Spread(0.002, 0.004), Spread(2e-9, 0.001))
-MEASURED = RequestTimes(2, Spread(0.055, 0.08), Spread(0.0046, 2.5), Spread(0.002, 0.004), Spread(1e-8, 0.002))
-ALONE = RequestTimes(1, Spread(0.04, 0.05), Spread(0.004, 0.004), NONE, NONE)
+NETWORK = RequestTimes(
+    1, RequestSpread(0.05, 0.08), RequestSpread(0.0046, 1.25), RequestSpread(0.002, 0.004), RequestSpread(2e-9, 0.001)
+)
+MEASURED = RequestTimes(
+    2, RequestSpread(0.055, 0.08), RequestSpread(0.0046, 2.5), RequestSpread(0.002, 0.004), RequestSpread(1e-8, 0.002)
+)
+ALONE = RequestTimes(1, RequestSpread(0.04, 0.05), RequestSpread(0.004, 0.004), None, None)
 
 
 def test_an_estimate_has_both_numbers_of_each_time() -> None:
@@ -26,4 +30,4 @@ def test_a_run_has_their_ratios_to_an_ideal_network() -> None:
 
 
 def test_requests_without_caches_have_no_times_of_them() -> None:
-    assert "cache" not in estimated_requests(RequestTimes(1, Spread(1.0, 1.0), NONE, NONE, NONE), ALONE)
+    assert "cache" not in estimated_requests(RequestTimes(1, RequestSpread(1.0, 1.0), None, None, None), ALONE)

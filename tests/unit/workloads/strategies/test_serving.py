@@ -31,7 +31,17 @@ from tests.shared.small_jobs import (
     with_dependencies,
     without_op,
 )
-from tests.shared.small_services import BLOCKS, BYTES_PER_S, CACHE_BYTES, FABRIC, WIDTH, served, service, with_costs
+from tests.shared.small_services import (
+    BLOCKS,
+    BYTES_PER_S,
+    CACHE_BYTES,
+    FABRIC,
+    WIDTH,
+    served,
+    service,
+    there,
+    with_costs,
+)
 
 PROMPT = 1000
 FORMS: list[tuple[int, int, dict[str, Any]]] = [
@@ -105,8 +115,8 @@ def test_a_step_waits_for_the_first_token_though_the_cache_is_there() -> None:
     """By layer, the last keys and values leave before the last block's second half and the output are computed."""
     plan = served(service(2), requests=1, prompt_tokens=PROMPT, output_tokens=2)
     found = times(plan)
-    assert 0 < found.behind.median_s < 1e-6
-    assert found.between_tokens.median_s > computed_request_times(plan).between_tokens.median_s
+    assert 0 < there(found.behind).median_s < 1e-6
+    assert there(found.between_tokens).median_s > there(computed_request_times(plan).between_tokens).median_s
 
 
 def test_each_worker_sends_the_heads_that_it_has() -> None:
@@ -160,11 +170,11 @@ def test_a_request_by_itself_takes_what_one_works_out() -> None:
     cache_s = PROMPT * CACHE_BYTES * BLOCKS / BYTES_PER_S
     steps_s = [(layers - BLOCKS + BLOCKS * cached / 8) * 1e-6 for cached in (PROMPT + 1, PROMPT + 2)]
     found, alone = times(plan), computed_request_times(plan)
-    assert found.first_token.median_s == pytest.approx(prompt_s, rel=1e-6)
-    assert alone.first_token.median_s == pytest.approx(prompt_s, rel=1e-6)
-    assert found.cache.median_s == found.behind.median_s == pytest.approx(cache_s, rel=5e-3)
-    assert found.between_tokens.median_s == pytest.approx((cache_s + sum(steps_s)) / 2, rel=1e-3)
-    assert alone.between_tokens.median_s == pytest.approx(sum(steps_s) / 2, rel=1e-6)
+    assert there(found.first_token).median_s == pytest.approx(prompt_s, rel=1e-6)
+    assert there(alone.first_token).median_s == pytest.approx(prompt_s, rel=1e-6)
+    assert there(found.cache).median_s == there(found.behind).median_s == pytest.approx(cache_s, rel=5e-3)
+    assert there(found.between_tokens).median_s == pytest.approx((cache_s + sum(steps_s)) / 2, rel=1e-3)
+    assert there(alone.between_tokens).median_s == pytest.approx(sum(steps_s) / 2, rel=1e-6)
 
 
 def test_a_step_takes_as_long_as_reading_weights_and_caches() -> None:
@@ -172,7 +182,7 @@ def test_a_step_takes_as_long_as_reading_weights_and_caches() -> None:
     plan = served(service(1, memory_bytes_per_s=rate), prefill=0, requests=2, prompt_tokens=PROMPT, output_tokens=1)
     profile = service(1).profile
     read_bytes = 2 * (profile.parameters - profile.layers[0].parameters) + 2 * BLOCKS * PROMPT * CACHE_BYTES
-    assert times(plan).first_token.median_s == pytest.approx(read_bytes / rate, rel=1e-3)
+    assert there(times(plan).first_token).median_s == pytest.approx(read_bytes / rate, rel=1e-3)
 
 
 def test_sums_within_a_machine_take_time_and_no_messages() -> None:
@@ -184,7 +194,7 @@ def test_sums_within_a_machine_take_time_and_no_messages() -> None:
         "decode_tensor": 2,
     }
     job = service(4, per_host=2)
-    free = times(served(job, **options)).first_token.median_s
+    free = there(times(served(job, **options)).first_token).median_s
     slow = times(served(with_costs(job, local_bytes_per_s=1e9), **options)).first_token.median_s
     assert slow - free == pytest.approx((1 + 2 * BLOCKS) * PROMPT * WIDTH * 2 / 1e9, rel=1e-6)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gradwire.workloads.engines.serving.batching import CacheWay, Pace, Timetable, shared_ends_s, timetable
+from gradwire.workloads.engines.serving.batching import CacheWay, ServingPace, Timetable, shared_ends_s, timetable
 from gradwire.workloads.engines.serving.model_work import Batch
 from gradwire.workloads.engines.serving.requests import Request
 
@@ -17,7 +17,7 @@ def way(tokens: int, instance: int, replica: int) -> CacheWay:
     return CacheWay(tokens * 0.5, tokens * 0.5, (("out", instance), ("in", replica)))
 
 
-PACE = Pace(prompt_s=lambda tokens: tokens * 1.0, cache=way, by_layer=False, step_s=lambda _: 10.0)
+PACE = ServingPace(prompt_s=lambda tokens: tokens * 1.0, cache=way, by_layer=False, step_s=lambda _: 10.0)
 
 
 def table(
