@@ -14,7 +14,7 @@ from gradwire.analysis.job_times import MeasuredJob
 from gradwire.analysis.statistics import summarise
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.datatypes.plan import Plan
-from gradwire.datatypes.plan_of_job import plan_of_job
+from gradwire.datatypes.plan_of_job import moments_of_job, plan_of_job
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.network.fabric import Fabric
 
@@ -128,7 +128,7 @@ def point_result(
         iteration_time_std_s=times.std,
         ci95_s=times.ci,
         throughput_per_s=plan.samples / times.mean,
-        scaling_efficiency=plan.compute_s / times.mean,
+        scaling_efficiency=scaling_efficiency(plan.compute_s, times.mean, serves=len(plan.moments) > 0),
         bytes_sent=sum(agent.bytes_sent for agent in record.agents),
         wall_s=wall_s,
         lower_bound_s=lower.lower_bound_s,
@@ -136,6 +136,12 @@ def point_result(
         plan_digest=plan.digest(),
         verdict=verdict.summary,
     )
+
+
+def scaling_efficiency(compute_s: float, iteration_time_s: float, *, serves: bool) -> float:
+    """Returns the share of an iteration that a worker computes, undisturbed. serves: whether the iteration is one of requests, which
+    lasts until the last of them has arrived and is answered, so that the share says nothing: nan."""
+    return math.nan if serves else compute_s / iteration_time_s
 
 
 def job_results(
@@ -172,7 +178,9 @@ def job_results(
                 iteration_time_std_s=times.std,
                 ci95_s=times.ci,
                 throughput_per_s=job.samples / times.mean,
-                scaling_efficiency=job.compute_s / times.mean,
+                scaling_efficiency=scaling_efficiency(
+                    job.compute_s, times.mean, serves=len(moments_of_job(plan, job)) > 0
+                ),
             )
         rows.append(row)
     return tuple(rows)

@@ -10,6 +10,7 @@ from functools import partial
 
 from gradwire.analysis.bounds import Bounds, bounds
 from gradwire.analysis.fluid.estimate import FluidTimes, SendEnds
+from gradwire.analysis.points import scaling_efficiency
 from gradwire.analysis.request_times import RequestTimes, computed_request_times, plans_of_requests
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.plan_of_job import plan_of_job
@@ -253,7 +254,7 @@ def _estimate_jobs(point: Point, send_ends: str | None) -> list[PointEstimate]:
                 period=times.period,
                 took_s=(time.perf_counter() - begun_s) / len(plan.jobs),
                 throughput_per_s=job.samples / found.shared_s,
-                scaling_efficiency=job.compute_s / found.shared_s,
+                scaling_efficiency=scaling_efficiency(job.compute_s, found.shared_s, serves=job.name in requests),
                 alone_time_s=found.alone_s,
                 requests=requests.get(job.name),
                 warnings=plan_warnings(point.section, fabric, [plan]),
@@ -292,6 +293,7 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
     half_s = time_s if send_ends is not None else times(label, half).iteration_s
     lower: Bounds = classes.bounds() if classes else bounds(plans[label], fabric)
     work = classes.work if classes else plans[label]
+    requests = None if classes else _requests(plans[label], fabric, rule, window_bytes).get("")
     return PointEstimate(
         parameters=point.parameters,
         plan=label,
@@ -302,10 +304,10 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
         period=estimates[label].period,
         took_s=time.perf_counter() - begun_s,
         throughput_per_s=work.samples / time_s,
-        scaling_efficiency=work.compute_s / time_s,
+        scaling_efficiency=scaling_efficiency(work.compute_s, time_s, serves=requests is not None),
         by_queues=half_s / time_s - 1,
         classes=classes.classes if classes else 0,
-        requests=None if classes else _requests(plans[label], fabric, rule, window_bytes).get(""),
+        requests=requests,
         left_out=classes.left_out if classes else copies_late(plans[label], fabric),
         warnings=() if classes else plan_warnings(point.section, fabric, list(plans.values())),
     )

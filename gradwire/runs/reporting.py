@@ -223,12 +223,20 @@ def _constants(runs: Sequence[JudgedRun]) -> list[Constant]:
     constants: dict[tuple[str, str], Constant] = {}
     for run in runs:
         section = run.point.section
-        of_run = computations_of_jobs(run) if section.job else [computation(run)]
+        of_run = computations_of_jobs(run) if section.job else [] if _serves(run) else [computation(run)]
         for cost_name, cost in section.costs:
             if cost is not None:
                 of_run.append(Constant(cost_name.replace("_", " "), cost.value, COST_UNITS[type(cost)], cost.source))
         constants.update({(constant.name, str(constant.value)): constant for constant in of_run})
     return list(constants.values())
+
+
+def _serves(run: JudgedRun) -> bool:
+    """Returns whether a run served requests, which compute by their own lengths and not by a training's iteration."""
+    try:
+        return not run.point.resolved.strategy.trains
+    except InputFault:  # this version does not know the point any more
+        return False
 
 
 def computation(run: JudgedRun) -> Constant:

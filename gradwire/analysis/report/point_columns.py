@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -45,6 +46,10 @@ def _ratio(value: float | None) -> str:
     return ABSENT if value is None else f"{value:.3f}"
 
 
+def _percent(share: float) -> str:
+    return ABSENT if math.isnan(share) else f"{share * 100:.1f}"
+
+
 def _interval(point: PointResult) -> str:
     return ABSENT if point.ci95_s is None else spread_beside(plain(point.iteration_time_s, 4), point.ci95_s)
 
@@ -86,7 +91,7 @@ POINT_COLUMNS = (
     PointColumn(
         "eff. %",
         "Scaling efficiency: computing time of an iteration over its time; 100 means that the network costs nothing",
-        _of_valid(lambda point: f"{point.scaling_efficiency * 100:.1f}"),
+        _of_valid(lambda point: _percent(point.scaling_efficiency)),
         gives_way=4,
     ),
     PointColumn(
