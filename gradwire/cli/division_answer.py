@@ -13,6 +13,7 @@ import tomli_w
 from gradwire.analysis.report.charts import save_chart
 from gradwire.analysis.report.division_chart import DivisionBar, division_chart
 from gradwire.analysis.report.text_table import TextTable
+from gradwire.analysis.statistics import LEVEL_MARGIN
 from gradwire.csv_files import write_records
 from gradwire.files import replace_text
 from gradwire.runs.comparing.division_packets import NOT_RUN
@@ -66,15 +67,20 @@ def _places(answer: FoundDivisions, factor: float) -> list[int]:
     return [1 + sum(other < time_s for other in times) for time_s in times]
 
 
+USUAL = {"CP": "1", "EP": "1", "chunks": "1", "recompute": "–", "first, last": "–"}
+"""Columns that are left out where all divisions have this in them."""
+
+
 def make_table(answer: FoundDivisions) -> TextTable:
-    """The best divisions."""
-    headers = ("", "DP x TP x PP", "CP", "EP", "chunks", "microb.", "again", "ends", "time (s)", "MFU %", "exposed %")
-    more = ("bubble %", "GB", "half rate", "double rate")
-    gives_way = ("double rate", "half rate", "ends", "again", "exposed %", "bubble %", "GB", "MFU %")
-    cells = tuple(map(_cells, list_rows(answer)))
-    return TextTable(
-        answer.question.document["title"], (*headers, *more), cells, 0, ("",) * len(cells), gives_way=gives_way
-    )
+    """Makes the table of the best divisions, without the columns that have nothing to say of any of them."""
+    groups = ("", "DP x TP x PP", *USUAL, "microb.")
+    columns = (*groups, "time (s)", "MFU %", "exposed %", "bubble %", "GB", "half rate", "double rate")
+    gives_way = ("double rate", "half rate", "exposed %", "bubble %", "GB", "MFU %", "first, last", "recompute")
+    by_column = dict(zip(columns, zip(*map(_cells, list_rows(answer)), strict=True), strict=True))
+    shown = {name: column for name, column in by_column.items() if set(column) != {USUAL.get(name)}}
+    cells = tuple(zip(*shown.values(), strict=True))
+    leave = tuple(name for name in gives_way if name in shown)
+    return TextTable(answer.question.document["title"], tuple(shown), cells, 0, ("",) * len(cells), gives_way=leave)
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
@@ -86,9 +92,9 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         str(row["context"]),
         str(row["experts"]),
         str(row["chunks"]),
-        f"{row['microbatches']} x {row['samples_of_microbatch']}",
         "all" if row["recompute"] == "full" else "–",
-        "even" if ends == [None, None] else ", ".join("–" if count is None else str(count) for count in ends),
+        "–" if ends == [None, None] else ", ".join("–" if count is None else str(count) for count in ends),
+        f"{row['microbatches']} x {row['samples_of_microbatch']}",
         f"{time_s:.4g}",
         "–" if row["mfu"] is None else f"{100 * row['mfu']:.1f}",
         f"{100 * row['exposed_communication_s'] / time_s:.1f}",
@@ -100,8 +106,30 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def describe(answer: FoundDivisions) -> list[str]:
-    """Describes, in paragraphs, the search, the network that it takes, and the assumptions."""
-    return [_searched(answer), *_sharded(answer), *_order(answer), *_assumed(answer)]
+    """Describes, in paragraphs, what is fastest, what the rate changes, the search, and the assumptions."""
+    return [_concluded(answer), " ".join(_order(answer)), *_sharded(answer), _searched(answer), *_assumed(answer)]
+
+
+def _concluded(answer: FoundDivisions) -> str:
+    """Says which division is the fastest, which ones are level with it, and which of these needs the least memory."""
+    best, *others = answer.best
+    said = f"Fastest: {best.candidate.choice}: {best.time_s:.4g} s."
+    level = [each for each in others if each.time_s <= best.time_s * (1 + LEVEL_MARGIN)]
+    if level:
+        number, smallest = min(enumerate((best, *level), 1), key=lambda each: each[1].candidate.memory.total_bytes)
+        rows = "Row 2 is" if len(level) == 1 else f"Rows 2 to {1 + len(level)} are"
+        said += f" {rows} level with it, within {100 * LEVEL_MARGIN:.0f} %"
+        if smallest is not best:
+            sizes_gb = (each.candidate.memory.total_bytes / 1e9 for each in (smallest, best))
+            said += ": row {} ({}) needs {:.0f} GB of memory for {:.0f}".format(
+                number, smallest.candidate.choice.title, *sizes_gb
+            )
+        said += "."
+    elif others:
+        said += (
+            f" The next, {others[0].candidate.choice}, takes {100 * (others[0].time_s / best.time_s - 1):.1f} % longer."
+        )
+    return said
 
 
 def _searched(answer: FoundDivisions) -> str:

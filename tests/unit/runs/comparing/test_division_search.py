@@ -60,6 +60,28 @@ def test_nothing_that_is_left_out_could_be_among_the_best(found: FoundDivisions,
     assert "lower bound" in " ".join(division_answer.describe(found))
 
 
+def test_the_conclusion_names_the_fastest_what_is_level_and_what_needs_less_memory(found: FoundDivisions) -> None:
+    first, *others = found.best
+    level = [each for each in others if each.time_s <= 1.01 * first.time_s]
+    smallest = min((first, *level), key=lambda each: each.candidate.memory.total_bytes)
+    concluded = division_answer.describe(found)[0]
+    assert concluded.startswith(f"Fastest: {first.candidate.choice}: {first.time_s:.4g} s")
+    assert (f"Rows 2 to {1 + len(level)} are" in concluded) == (len(level) > 1)
+    assert (f"({smallest.candidate.choice.title})" in concluded) == (smallest is not first)
+    alone = division_answer.describe(replace(found, estimated=(first,)))[0]
+    assert "ow 2" not in alone
+
+
+def test_columns_that_are_the_same_in_all_divisions_are_left_out(found: FoundDivisions) -> None:
+    table = division_answer.make_table(found)
+    rows = division_answer.list_rows(found)
+    assert ("EP" in table.headers) == any(row["experts"] > 1 for row in rows)
+    assert ("CP" in table.headers) == any(row["context"] > 1 for row in rows)
+    assert {"microb.", "time (s)", "GB"} <= set(table.headers)
+    assert set(table.gives_way) <= set(table.headers)
+    assert {len(row) for row in table.rows} == {len(table.headers)}
+
+
 def test_sharded_data_parallelism_is_among_the_rows(found: FoundDivisions) -> None:
     families = [each.candidate.choice.family for each in found.best]
     assert {"FSDP", "HSDP"} <= set(families)
