@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -26,6 +25,7 @@ from gradwire.runs.expected_cost import warnings
 from gradwire.runs.launch.scenario_run import Prepared, carry_out, loaded, made_ready, prepare, prepare_comparison
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.run_folder import RUNS, run_folder
+from gradwire.scenario.overrides import value_of_setting
 from gradwire.scenario.scenario_files import read_scenario
 from gradwire.vm.machines import Clock
 
@@ -185,17 +185,9 @@ def settings_of(given: Settings) -> tuple[str, ...]:
 def _setting_text(value: object) -> str:
     """A value as `--set` takes it. A text that is not TOML by itself stays as it is, since titles and folders say what
     was set."""
-    if isinstance(value, str) and value == value.strip() and value.isprintable() and not _is_toml(value):
+    if isinstance(value, str) and value == value.strip() and value.isprintable() and value_of_setting(value) == value:
         return value
     return _toml(value)
-
-
-def _is_toml(text: str) -> bool:
-    try:
-        tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
-        return False
-    return True
 
 
 def _toml(value: object) -> str:

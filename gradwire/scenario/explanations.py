@@ -35,7 +35,9 @@ def explain(kind: type[BaseModel], defect: ErrorDetails, document: DocumentTable
     key, value = prefix + ".".join(map(str, place)), value_at(document, place)
     if defect["type"] == "extra_forbidden":
         names = [str(step) for step in place]
-        return [_unknown(key, _hint(kind, names), _known_at(kind, names[:-1]))]
+        inside = [_hint(kind, [*names, below]) for below in value] if isinstance(value, dict) else []
+        hint = next(filter(None, [_hint(kind, names), *inside]), "")
+        return [_unknown(key, hint, _known_at(kind, names[:-1]))]
     if is_of_section(kind, defect, document):
         # Messages of a section's own validator begin with one of its keys.
         return [f"{key}{'.' if key else ''}{line}" for line in reason_of(defect).splitlines()]

@@ -16,6 +16,9 @@ from gradwire.scenario.toml_documents import key_by_first_names, value_by_first_
 NOT_SET = ("sweep", "cases")
 """Keys that --set rejects: they hold other keys with lists."""
 
+NESTED = frozenset("[]{}\"'")
+"""Characters with which the items of a list have to be TOML."""
+
 
 def apply_setting(document: Document, setting: str) -> None:
     """Applies one `key=value` to a scenario's content.
@@ -84,7 +87,7 @@ def setting_words(setting: str) -> str:
 
 
 def _parsed(setting: str) -> tuple[str, DocumentValue]:
-    """Splits a setting into key and value, None without one. A value that is not valid TOML is taken as a string."""
+    """Splits a setting into key and value, None without one."""
     key, equals, text = setting.partition("=")
     key = key.strip()
     if not equals or not key:
@@ -93,10 +96,20 @@ def _parsed(setting: str) -> tuple[str, DocumentValue]:
         raise InputFault(f"--set {setting}: a sweep is set by a list for its key, like --set cluster.workers=[2,4]")
     if not text.strip():
         return key, None
+    return key, value_of_setting(text)
+
+
+def value_of_setting(text: str) -> DocumentValue:
+    """Returns the value that a text means in `--set`: what it is in TOML, or else the text itself, or a list of such
+    values: `[10gbit, 25gbit]` needs no quotes, as `10gbit` needs none."""
     try:
-        return key, tomllib.loads(f"value = {text}")["value"]
+        value: DocumentValue = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        return key, text.strip()
+        text = text.strip()
+        words = text[1:-1].split(",")
+        is_list = text[:1] == "[" and text[-1:] == "]" and not NESTED & set(text[1:-1]) and all(map(str.strip, words))
+        return [value_of_setting(word) for word in words] if is_list else text
+    return value
 
 
 def _give_way(sweep: Document, key: str, value: DocumentValue) -> None:

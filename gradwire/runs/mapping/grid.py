@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from gradwire.faults import InputFault
 from gradwire.scenario.contenders import PARTIAL, contenders
 from gradwire.scenario.limits import MOST_POINTS
 from gradwire.scenario.loading import Point, Scenario, load_scenario, resolve, scenario_of
-from gradwire.scenario.overrides import set_key, setting_words
+from gradwire.scenario.overrides import set_key, setting_words, value_of_setting
 from gradwire.scenario.scenario_files import scenario_path
 from gradwire.scenario.schema import StrategySection
 
@@ -46,7 +45,7 @@ class Grid:
     def cases_at(self, place: Place, names: Sequence[str]) -> dict[str, list[DocumentValue]]:
         """A cell and some of its strategies as a case of a scenario."""
         values: dict[str, list[DocumentValue]] = {
-            axis.key: [_as_toml(axis.texts[number])] for axis, number in zip(self.axes, place, strict=True)
+            axis.key: [value_of_setting(axis.texts[number])] for axis, number in zip(self.axes, place, strict=True)
         }
         return {**values, STRATEGY: [dict(self.strategies[name]) for name in names]}
 
@@ -153,7 +152,7 @@ def _points(
         )
     names = list(strategies)
     tables = [dict(strategies[name]) for name in names]
-    sweep: dict[str, DocumentValue] = {axis.key: [_as_toml(text) for text in axis.texts] for axis in axes}
+    sweep: dict[str, DocumentValue] = {axis.key: [value_of_setting(text) for text in axis.texts] for axis in axes}
     found: dict[Place, dict[str, Point]] = {}
     try:
         whole = resolve({**_bare(document, tables[0]), "sweep": {**sweep, STRATEGY: tables}}, origin, origin).points
@@ -180,7 +179,7 @@ def _cell_by_cell(
         for j, second in enumerate(y.texts):
             one = _bare(document, tables[0])
             for axis, text in ((x, first), (y, second)):
-                set_key(one, axis.key, _as_toml(text))
+                set_key(one, axis.key, value_of_setting(text))
             try:
                 points = resolve({**one, "sweep": {STRATEGY: tables}}, origin, origin).points
             except InputFault as fault:
@@ -194,12 +193,3 @@ def _cell_by_cell(
 
 def _bare(document: DocumentTable, table: DocumentTable) -> Document:
     return {"title": "map", **copy.deepcopy(dict(document)), STRATEGY: dict(table)}
-
-
-def _as_toml(text: str) -> DocumentValue:
-    """A value as `--set` takes it: a number, or a text such as 10gbit."""
-    try:
-        value: DocumentValue = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
-    return value

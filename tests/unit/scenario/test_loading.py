@@ -129,6 +129,7 @@ def test_rates_as_text_and_back(rate_bps: float, text: str) -> None:
         (["cluster.workers=0"], ["cluster.workers = 0: must be a whole number of 1 to 65536"]),
         (["cluster.workers=many"], ["cluster.workers = 'many': must be a whole number"]),
         (["cluster.servers=0"], ["cluster.servers = 0"]),
+        (["compute.device=v100"], ["compute: unknown key; did you mean 'model.device'? Known here: cluster"]),
         (["model.nmae=vgg19"], ["model.nmae: unknown key", "did you mean 'name'", "Known here: name, device"]),
         (["fabirc.rate=1gbit"], ["fabirc: unknown key", "did you mean 'fabric'"]),
         (["fabric.rate=10GB"], ["fabric.rate = '10GB'", "10gbit", "this is a size"]),

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import tomli_w
 
+from gradwire.documents import DocumentValue
 from gradwire.faults import InputFault
 from gradwire.scenario.loading import Point, load_scenario, resolve, scenario_of
-from gradwire.scenario.overrides import apply_setting, setting_words
+from gradwire.scenario.overrides import apply_setting, setting_words, value_of_setting
 
 SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"
 MINIMAL = """
@@ -196,3 +197,20 @@ def test_both_names_of_a_key_are_refused() -> None:
         on_hosts(cluster="workers_per_host = 2\ngpus_per_host = 2")
     with pytest.raises(InputFault, match=rf"^--set cluster=.*: {told}$"):
         on_hosts("cluster={workers=8, gpus_per_host=2, workers_per_host=2}")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("[10gbit, 25gbit]", ["10gbit", "25gbit"]),
+        (" [vgg16] ", ["vgg16"]),
+        ("[ecmp, 5, true]", ["ecmp", 5, True]),
+        ("[[0.5]]", [[0.5]]),
+        ("10gbit", "10gbit"),
+        ("[10gbit,,25gbit]", "[10gbit,,25gbit]"),
+        ("[10gbit", "[10gbit"),
+        ("['a', b]", "['a', b]"),
+    ],
+)
+def test_words_need_no_quotes_in_a_list_either(text: str, value: DocumentValue) -> None:
+    assert value_of_setting(text) == value
