@@ -65,8 +65,8 @@ class Growth:
 
 
 @dataclass(frozen=True)
-class ShareAt:
-    """Computation's share of an iteration at one setting."""
+class ObservationAt:
+    """What was observed at one setting."""
 
     where: Where
     observed: Observation
@@ -76,12 +76,19 @@ class ShareAt:
 class ComputeShares:
     """Computation's share of an iteration, with the best of the choices at each setting."""
 
-    at: tuple[ShareAt, ...]
+    at: tuple[ObservationAt, ...]
 
     @property
-    def by_windows(self) -> tuple[ShareAt, ...]:
+    def by_windows(self) -> tuple[ObservationAt, ...]:
         """The findings in which sockets' windows are the limit."""
         return tuple(each for each in self.at if each.observed.by_windows)
+
+
+@dataclass(frozen=True)
+class FaultEffects:
+    """What faults did to iterations at each setting."""
+
+    at: tuple[ObservationAt, ...]
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,19 @@ class OfJob:
     alone_ratios: tuple[float, float] | None
 
 
-Finding = Single | BestChoice | Effects | Dependence | Growth | ComputeShares | OneSeed | LeftOut | NotEstimated | OfJob
+Finding = (
+    Single
+    | BestChoice
+    | Effects
+    | Dependence
+    | Growth
+    | ComputeShares
+    | FaultEffects
+    | OneSeed
+    | LeftOut
+    | NotEstimated
+    | OfJob
+)
 
 
 def find(
@@ -173,7 +192,9 @@ def _compared(observed: Sequence[Observation], keys: Mapping[str, str]) -> tuple
     axes = axes_of([{k: v for k, v in each.settings.items() if k != SEED} for each in observed], keys)
     choices, given = _divided(axes)
     shares = ComputeShares(
-        tuple(ShareAt(where, best) for where, group in grouped(observed, given).items() for best in best_of(group))
+        tuple(
+            ObservationAt(where, best) for where, group in grouped(observed, given).items() for best in best_of(group)
+        )
     )
     found: list[Finding] = []
     valid = [each for each in observed if each.valid]
@@ -185,13 +206,16 @@ def _compared(observed: Sequence[Observation], keys: Mapping[str, str]) -> tuple
         found.append(BestChoice(tuple(choices), tuple(given), ranked))
     if len(choices) > 1:
         found += _effects(observed, choices, given)
+    faults = _of_faults(valid, axes)
     for axis in given:
+        if faults and all(keys.get(name, "").startswith("fault.") for name in axis.names):
+            continue  # a mean over iterations with and without a fault says how many of them were asked for
         along = tuple(curves(observed, axis, [other for other in given if other is not axis], choices))
         if along and axis.role in (KeyRole.WORKERS, KeyRole.BATCH):
             found.append(Growth(axis, along))
         elif along and axis.role is KeyRole.CONDITION:
             found.append(Dependence(axis, along))
-    found.append(shares)
+    found += faults or [shares]
     one_seed = tuple(
         dict.fromkeys(
             value_of(each, axes) or (("strategy", each.settings.get("strategy", "")),)
@@ -199,7 +223,13 @@ def _compared(observed: Sequence[Observation], keys: Mapping[str, str]) -> tuple
             if each.sample.random and each.seeds == 1
         )
     )
-    return (*found, OneSeed(one_seed)) if one_seed and len(valid) > 1 else tuple(found)
+    return (*found, OneSeed(one_seed)) if one_seed else tuple(found)
+
+
+def _of_faults(valid: Sequence[Observation], axes: Sequence[VariedAxis]) -> list[Finding]:
+    """What faults did, if they happened at every setting."""
+    at = tuple(ObservationAt(value_of(each, axes), each) for each in valid if each.fault_effect is not None)
+    return [FaultEffects(at)] if at and len(at) == len(valid) else []
 
 
 def _effects(

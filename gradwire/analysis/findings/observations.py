@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gradwire.analysis.agreement.causes import Cause
+from gradwire.analysis.fault_effects import FaultEffect, mean_effect
 from gradwire.analysis.points import PointResult
 from gradwire.analysis.statistics import Sample
 
@@ -36,6 +37,8 @@ class Observation:
     by_windows: bool = False
     #: Whether it does not send all gradients of every step.
     partial: bool = False
+    #: What faults did to its iterations, the mean over seeds; None if there were none, or not with each seed.
+    fault_effect: FaultEffect | None = None
     #: Whether its numbers are results: with one seed whose run is invalid, what is left would be a selection.
     valid: bool = True
 
@@ -66,16 +69,21 @@ class Observation:
 @dataclass
 class _Group:
     rows: list[PointResult] = field(default_factory=list)
+    effects: list[FaultEffect | None] = field(default_factory=list)
     random: bool = False
 
 
 def observations(
-    rows: Sequence[PointResult], partial: Sequence[str] = (), random: Sequence[bool] = ()
+    rows: Sequence[PointResult],
+    partial: Sequence[str] = (),
+    random: Sequence[bool] = (),
+    effects: Sequence[FaultEffect | None] = (),
 ) -> list[Observation]:
     """The points, pooled over seeds.
 
     rows: one per point and seed. partial: strategies that do not send all gradients of every step. random: for each
-    row, whether its seed decides its time; what ran with several seeds is taken to be random in any case.
+    row, whether its seed decides its time; what ran with several seeds is taken to be random in any case. effects: of
+    faults, for each row.
     """
     named = with_strategy_names([row.parameters for row in rows])
     groups: dict[tuple[tuple[str, str], ...], _Group] = {}
@@ -83,6 +91,7 @@ def observations(
         rest = tuple((name, value) for name, value in settings.items() if name != SEED)
         group = groups.setdefault(rest, _Group())
         group.rows.append(row)
+        group.effects.append(effects[index] if effects else None)
         group.random |= bool(random and random[index])
     alone = len({row.parameters.get(STRATEGY) for row in rows}) == 1  # which is compared with itself, whatever it sends
     return [
@@ -106,6 +115,7 @@ def _observation(settings: Mapping[str, str], group: _Group, *, partial: bool) -
         alone_ratio=sample.mean_s / first.alone_time_s if first.alone_time_s else None,
         by_windows=any(Cause.WINDOWS in row.fluid_cause for row in rows),
         partial=partial,
+        fault_effect=mean_effect(group.effects),
         valid=all(row.valid for row in rows),
     )
 

@@ -13,6 +13,7 @@ from gradwire.analysis.findings.findings import (
     ComputeShares,
     Dependence,
     Effects,
+    FaultEffects,
     Finding,
     Growth,
     LeftOut,
@@ -34,11 +35,11 @@ COLUMNS = (*WORDS[:4], *NUMBERS, *WORDS[4:])
 def findings_frame(findings: Sequence[Finding], write: Labels) -> pd.DataFrame:
     """One row per compared value, with the columns COLUMNS.
 
-    finding: "best", "effect", "dependence", "growth", "computation", "single", "shared" for a job's time over that with
+    finding: "best", "effect", "dependence", "growth", "computation", "fault", "single", "shared" for a job's time over that with
     the network for itself, or "note" for a sentence without numbers. setting: everything else that varies, as
     key=value. ratio: of a choice, its time over the best's; of a condition, its time over the first value's; of workers
     and batches, their throughput over the first value's; each with its 95 % interval over seeds, which is missing
-    where one seed leaves it unknown.
+    where one seed leaves it unknown; of a fault, the mean time of an iteration during it over that of one without.
     """
     words = dict.fromkeys(WORDS, "")
     rows = [{**words, **row} for finding in findings for row in _rows(finding, write)]
@@ -71,6 +72,11 @@ def _comparisons(finding: Finding) -> Iterator[dict[str, object]]:
         case ComputeShares():
             for at in finding.at:
                 yield {"finding": "computation", "setting": _text(at.where), **_measures(at.observed)}
+        case FaultEffects():
+            for at in finding.at:
+                of_fault = at.observed.fault_effect
+                ratio = {} if of_fault is None else {"ratio": of_fault.slowdown}
+                yield {"finding": "fault", "setting": _text(at.where), **_measures(at.observed), **ratio}
         case Single():
             yield {"finding": "single", "value": _text(finding.name), **_measures(finding.observed)}
         case OneSeed() | LeftOut() | NotEstimated() | OfJob():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gradwire.analysis.findings.axes import KeyRole, VariedAxis, Where
+from gradwire.analysis.findings.axes import BY_NAME, KeyRole, VariedAxis, Where, role_of
 from gradwire.analysis.findings.curves import Curve, CurvePoint, Shape
 from gradwire.analysis.findings.findings import (
     COMPUTE_BOUND,
@@ -12,18 +12,20 @@ from gradwire.analysis.findings.findings import (
     ComputeShares,
     Dependence,
     Effects,
+    FaultEffects,
     Finding,
     Growth,
     LeftOut,
     NotEstimated,
+    ObservationAt,
     OfJob,
     OneSeed,
-    ShareAt,
     Single,
 )
 from gradwire.analysis.findings.observations import Observation
 from gradwire.analysis.report.charts import Labels
 from gradwire.analysis.report.choice_words import WITHIN, best_words, effects_words, seeds_wanted
+from gradwire.analysis.report.fault_words import fault_words
 from gradwire.analysis.report.value_words import (
     MOST_NAMED,
     ValueWords,
@@ -58,6 +60,8 @@ def _texts(finding: Finding, words: ValueWords) -> list[str]:
             texts = [_growth(finding, words)]
         case ComputeShares():
             texts = _shares(finding, words)
+        case FaultEffects():
+            texts = [fault_words(finding, words)]
         case OneSeed():
             texts = [ONE_SEED]
         case LeftOut():
@@ -224,7 +228,7 @@ def _shares(found: ComputeShares, words: ValueWords) -> list[str]:
             f"computation takes {least}{shares([min(found_of)])} of an iteration, so communication costs next to nothing"
         )
     elif len(at) <= MOST_NAMED:
-        text.append(f"computation takes {_by_share(at, words)}, and communication the rest")
+        text.append(f"computation takes {_by_share(at, words)}, and communication the rest{_gains(at, words)}")
     else:
         low, high = (pick(at, key=lambda each: each.observed.compute_share) for pick in (min, max))
         text.append(
@@ -239,7 +243,16 @@ def _shares(found: ComputeShares, words: ValueWords) -> list[str]:
     return text
 
 
-def _by_share(at: Sequence[ShareAt], words: ValueWords) -> str:
+def _gains(at: Sequence[ObservationAt], words: ValueWords) -> str:
+    """Says which of several models a faster network helps the most."""
+    names = {name for each in at for name, _ in each.where}
+    least = min(at, key=lambda each: each.observed.compute_share)
+    if len(at) == 1 or {role_of(BY_NAME.get(name, name)) for name in names} != {KeyRole.MODEL}:
+        return ""
+    return f": a faster network helps {words.where(least.where)} the most"
+
+
+def _by_share(at: Sequence[ObservationAt], words: ValueWords) -> str:
     """Shares with the settings that have them: "49 % of an iteration at 10gbit and 94 % at 25gbit"."""
     wheres: dict[str, list[Where]] = {}
     for each in at:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from gradwire.analysis.fault_effects import FaultSpan, fault_spans
 from gradwire.analysis.iterations import Float64
 from gradwire.analysis.link_loads import LinkLoad
 from gradwire.analysis.report.charts import PALETTE, STYLE
@@ -29,28 +29,6 @@ ROOM = 1.35
 """Height of the panel of iteration times over the longest one: faults' names stand above it."""
 PANEL_INCHES, FIRST_INCHES = 0.95, 1.6
 LETTERS_PT = 8
-
-
-@dataclass(frozen=True)
-class FaultSpan:
-    """A fault in a chart over time."""
-
-    name: str
-    begin_s: float
-    end_s: float
-
-
-def fault_spans(faults: Sequence[FaultRecord], last_ns: int) -> list[FaultSpan]:
-    """When each fault that happened was there, in seconds; until the run's end for one that was never undone."""
-    return [
-        FaultSpan(
-            f"fault.{record.fault.name}",
-            record.begun_ns / 1e9,
-            (last_ns if record.ended_ns < 0 else min(record.ended_ns, last_ns)) / 1e9,
-        )
-        for record in faults
-        if 0 <= record.begun_ns < last_ns
-    ]
 
 
 def over_time_chart(
@@ -122,36 +100,3 @@ def _mark(axes: Axes, edges_s: Float64, spans: Sequence[FaultSpan], *, named: bo
                 va="top",
                 fontsize=LETTERS_PT,
             )
-
-
-@dataclass(frozen=True)
-class MeansAroundFaults:
-    """Mean time of iterations before, during and after all faults of a run, in seconds; None where there are none."""
-
-    before_s: float | None
-    during_s: float | None
-    after_s: float | None
-
-    @staticmethod
-    def of(edges_ns: Int64, warmup: int, faults: Sequence[FaultRecord]) -> MeansAroundFaults | None:
-        """The means over the iterations after the first `warmup` ones; None if no fault happened. An iteration that a fault was there for
-        a part of is during it."""
-        spans = fault_spans(faults, int(edges_ns[-1]))
-        if not spans:
-            return None
-        begins_s, ends_s, times_s = edges_ns[:-1] / 1e9, edges_ns[1:] / 1e9, np.diff(edges_ns) / 1e9
-        measured = np.arange(len(times_s)) >= warmup
-        during = np.zeros(len(times_s), np.bool_)
-        for span in spans:
-            during |= (begins_s < span.end_s) & (ends_s > span.begin_s)
-        first_s, last_s = min(span.begin_s for span in spans), max(span.end_s for span in spans)
-        parts = (measured & (ends_s <= first_s), measured & during, measured & (begins_s >= last_s))
-        means = [float(times_s[part].mean()) if part.any() else None for part in parts]
-        return MeansAroundFaults(*means)
-
-    def in_words(self) -> str:
-        """The means in words: "0.1200 s before the fault, 0.2400 s during it, 0.1200 s after it"."""
-        named = ((self.before_s, "before"), (self.during_s, "during"), (self.after_s, "after"))
-        said = [f"{mean_s:#.4g} s {when}" for mean_s, when in named if mean_s is not None]
-        missing = [when for mean_s, when in named if mean_s is None]
-        return f"{', '.join(said)} faults" + (f" (no measured iteration {' or '.join(missing)})" if missing else "")

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
+from gradwire.analysis.fault_effects import MeansAroundFaults
 from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.job_times import logged_edges_s
 from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.packets.line_use import BIN_S
 from gradwire.analysis.report.charts import svg_text
 from gradwire.analysis.report.text_table import TextTable
-from gradwire.analysis.report.time_charts import BINS, MOST_LINES, MOST_PANELS, MeansAroundFaults, over_time_chart
+from gradwire.analysis.report.time_charts import BINS, MOST_LINES, MOST_PANELS, over_time_chart
 from gradwire.analysis.report.utilisation import ShownUse as CapturedUse
 from gradwire.analysis.report.utilisation import port_use, save_use, use_table, utilisation_chart
 from gradwire.analysis.timeline.critical_path import CriticalPath, critical_path

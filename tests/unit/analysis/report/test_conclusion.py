@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from gradwire.analysis.fault_effects import FaultEffect
 from gradwire.analysis.findings.axes import KeyRole, axes_of
-from gradwire.analysis.findings.findings import BestChoice, Effects, Finding, OfJob, find
+from gradwire.analysis.findings.findings import BestChoice, Effects, FaultEffects, Finding, OfJob, find
 from gradwire.analysis.findings.observations import observations
 from gradwire.analysis.points import PointResult
 from gradwire.analysis.printed import compare
@@ -42,6 +43,16 @@ PARTIAL = ("csc", "diloco")
 def found(*rows: PointResult, random: tuple[str, ...] = ()) -> tuple[Finding, ...]:
     drawn = [row.parameters["strategy"] in random for row in rows]
     return find(observations(rows, PARTIAL, drawn), KEYS)
+
+
+def faulted(lost_s: float | None, slowdown: float, **parameters: str) -> tuple[PointResult, FaultEffect]:
+    return row(1.0, **parameters), FaultEffect(lost_s, slowdown)
+
+
+def of_faults(*runs: tuple[PointResult, FaultEffect]) -> tuple[tuple[Finding, ...], str]:
+    rows, effects = zip(*runs, strict=True)
+    said = find(observations(rows, PARTIAL, [False] * len(rows), effects), KEYS | {"duration": "fault.cut.duration"})
+    return said, " ".join(sentences(said, Labels({})))
 
 
 def concluded(*rows: PointResult, random: tuple[str, ...] = (), **labels: str) -> str:
@@ -285,3 +296,32 @@ def test_a_report_begins_with_the_answer_and_ends_its_summary_with_trust() -> No
     assert trust(validity(doubtful), doubtful, [verdict, verdict]) == validity(doubtful)
     (line,) = conclusion([doubtful[1]], found(doubtful[1]), Labels({})).lines
     assert "no result" in line
+
+
+def test_a_fault_is_told_by_what_it_costs_and_not_by_a_mean_over_iterations_with_and_without_it() -> None:
+    said, text = of_faults(faulted(0.25, 3.0, duration="10ms"), faulted(1.5, 9.0, duration="100ms"))
+    assert [type(each) for each in said] == [FaultEffects]
+    assert tells(text, "0.2500 s", "duration = 10ms", "1.500 s", "duration = 100ms")
+    frame = findings_frame(said, Labels({}))
+    assert frame[["finding", "setting", "ratio"]].values.tolist() == [
+        ["fault", "duration=10ms", 3.0],
+        ["fault", "duration=100ms", 9.0],
+    ]
+
+
+def test_a_fault_that_lasts_is_told_by_how_much_slower_iterations_are() -> None:
+    _, text = of_faults(faulted(None, 3.0))
+    assert "3.00x as long" in text
+    _, text = of_faults(*(faulted(None, float(n), duration=f"{n}ms") for n in range(2, 9)))
+    assert tells(text, "2.00x as long", "duration = 2ms", "8.00x as long", "duration = 8ms")
+
+
+def test_the_model_that_a_faster_network_helps_the_most_is_named() -> None:
+    text = concluded(row(1.0, model="resnet50"), row(4.0, model="vgg16"))
+    assert "helps vgg16 the most" in text
+    assert "helps" not in concluded(*swept("rate", ring=(1.0, 0.9)))
+
+
+def test_one_seed_is_said_of_a_single_point_as_well() -> None:
+    assert "run.seed = [1, 2, 3]" in concluded(row(1.0), random=("ring",))
+    assert "run.seed" not in concluded(row(1.0))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from gradwire.analysis.fault_effects import FaultEffect, MeansAroundFaults, fault_spans
 from gradwire.analysis.link_loads import LinkLoad
 from gradwire.analysis.report.charts import svg_text
-from gradwire.analysis.report.time_charts import FAULT_COLOR, MeansAroundFaults, fault_spans, over_time_chart
+from gradwire.analysis.report.time_charts import FAULT_COLOR, over_time_chart
 from gradwire.datatypes.records import FaultRecord, PlannedFault
 
 S = 1_000_000_000
@@ -22,21 +23,29 @@ def fault(begun_s: float, ended_s: float, name: str = "half") -> FaultRecord:
 
 def test_means_before_during_and_after() -> None:
     times = MeansAroundFaults.of(EDGES_NS, 1, [fault(2.5, 5.5)])
-    assert times == MeansAroundFaults(1.0, 2.0, 1.0)
+    assert times == MeansAroundFaults(1.0, 2.0, 1.0, during=2, lasts=False)
     assert times is not None
     assert times.in_words() == "1.000 s before, 2.000 s during, 1.000 s after faults"
+    assert times.effect() == FaultEffect(lost_s=2.0, slowdown=2.0)
+
+
+def test_a_fault_that_lasts_to_the_end_has_a_slowdown_and_no_cost() -> None:
+    times = MeansAroundFaults.of(EDGES_NS[:5], 0, [fault(2.5, -1)])
+    assert times is not None
+    assert times.effect() == FaultEffect(lost_s=None, slowdown=2.0)
 
 
 def test_an_iteration_with_a_part_of_a_fault_is_during_it_and_those_between_two_are_neither() -> None:
     times = MeansAroundFaults.of(EDGES_NS, 0, [fault(1.9, 2.1, "one"), fault(6.5, 6.6, "two")])
     # Iterations 1 and 2, and 4, have a part of one; iteration 3 is between them.
-    assert times == MeansAroundFaults(1.0, 4 / 3, 1.0)
+    assert times == MeansAroundFaults(1.0, 4 / 3, 1.0, during=3, lasts=False)
 
 
 def test_what_is_missing_is_said() -> None:
     times = MeansAroundFaults.of(EDGES_NS, 1, [fault(0.5, -1)])
     assert times is not None
     assert (times.before_s, times.after_s) == (None, None)
+    assert times.effect() is None
     assert "no measured iteration before or after" in times.in_words()
     assert MeansAroundFaults.of(EDGES_NS, 1, [fault(-1, -1)]) is None
     assert MeansAroundFaults.of(EDGES_NS, 1, []) is None
