@@ -25,7 +25,7 @@ def estimates_table(
     """
     keys = _varied(estimates)
     of_jobs = any(point.alone_time_s is not None for point in estimates)
-    headers = (*keys, "time (s)", "bound (s)", "x bound", *(("x alone",) if of_jobs else ()), "ms", "bound by")
+    headers = (*keys, "time (s)", "bound (s)", "x bound", *(("x alone",) if of_jobs else ()), "bound by")
     rows = tuple(
         (
             *(point.parameters.get(key, "") for key in keys),
@@ -33,14 +33,13 @@ def estimates_table(
             f"{point.lower_bound_s:.4g}",
             f"{point.x_bound:.3f}",
             *((f"{point.iteration_time_s / point.alone_time_s:.3f}" if point.alone_time_s else "",) if of_jobs else ()),
-            f"{point.took_s * 1e3:.0f}",
             point.lower_bound_kind,
         )
         for point in estimates
     )
     unsteady = sum(not point.period for point in estimates)
     all_of_them = f"All {len(estimates)} points" if len(estimates) > 1 else "The point"
-    foot = f"{MODEL_NOT_RUN}{OF_JOBS if of_jobs else ''} ms: wall time of one core. {all_of_them} took {took_s:.1f} s."
+    foot = f"{MODEL_NOT_RUN}{OF_JOBS if of_jobs else ''} {all_of_them} took {took_s:.1f} s."
     if unsteady:
         which = "The schedule of 1 point" if unsteady == 1 else f"The schedules of {unsteady} points"
         foot += f" {which} did not repeat: means over many iterations are shown."
@@ -48,9 +47,7 @@ def estimates_table(
     foot += _not_ranked(estimates, keys)
     foot += "".join(f"\n{line}" for line in _request_lines(estimates, keys))
     foot += "".join(f"\n{line}" for line in (last_line, conclusion) if line)
-    return TextTable(
-        title, headers, rows, len(keys), ("",) * len(rows), foot, ("ms", "bound (s)", "bound by", "x alone")
-    )
+    return TextTable(title, headers, rows, len(keys), ("",) * len(rows), foot, ("bound (s)", "bound by", "x alone"))
 
 
 def _not_ranked(estimates: Sequence[PointEstimate], keys: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ estimated or run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from gradwire.faults import InputFault
 from gradwire.scenario.loading import Point
@@ -30,13 +30,24 @@ def free_and_assumed(points: Sequence[Point]) -> str:
     """Returns one line for all of these points, in which each thing stands once; "" without points."""
     free: dict[str, None] = {}
     assumed: dict[str, None] = {}
+    compute_s_by_source: dict[str, set[float]] = {}
     for point in points:
         for job, options, strategy in _jobs(point):
             free |= dict.fromkeys(_free(job, options, strategy))
             assumed |= dict.fromkeys(_assumed(job, options, strategy, point))
+            if job.compute_s and not point.section.model.layers and not isinstance(options, ServingOptions):
+                compute_s_by_source.setdefault(job.compute.source, set()).add(job.compute_s)
+    assumed |= dict.fromkeys(
+        f"computation of {_range_text(times_s)} ({source})" for source, times_s in compute_s_by_source.items()
+    )
     if not free and not assumed:
         return ""
     return f"free in this run: {', '.join(free) or 'nothing'}; assumed: {', '.join(assumed) or 'nothing'}"
+
+
+def _range_text(times_s: Collection[float]) -> str:
+    ends = dict.fromkeys(f"{time_s:.4g}" for time_s in (min(times_s), max(times_s)))
+    return f"{' to '.join(ends)} s"
 
 
 def _jobs(point: Point) -> Iterator[tuple[Job, Options, str]]:
@@ -94,8 +105,6 @@ def _assumed(job: Job, options: Options, strategy: str, point: Point) -> Iterato
         yield "one ring for each group, which leaves a machine by one of its NICs"
     if isinstance(options, ServingOptions):
         yield from _assumed_of_serving(job, options)
-    elif job.compute_s and not point.section.model.layers:
-        yield f"computation of {job.compute_s:.4g} s ({job.compute.source})"
 
 
 def _assumed_of_serving(job: Job, options: ServingOptions) -> Iterator[str]:
