@@ -105,6 +105,7 @@ def _draw(file: Path, fabrics: Sequence[Fabric]) -> None:
 
 def estimate(scenario: Scenario, jobs: int | None, send_ends: str | None, out: Path | None, *, as_json: bool) -> None:
     """`gradwire estimate`."""
+    from gradwire.analysis.fluid.second_compiler import first_use
     from gradwire.analysis.report.charts import Labels
     from gradwire.analysis.report.finding_words import sentences
     from gradwire.cli.estimates import estimates_json, estimates_table, write_estimates_csv
@@ -124,7 +125,8 @@ def estimate(scenario: Scenario, jobs: int | None, send_ends: str | None, out: P
         terminal.screen().warn(warning)
     begun_s = time.perf_counter()
     of = f"{len(scenario.points)} point{'s' if len(scenario.points) > 1 else ''}"
-    with terminal.interruptible("interrupted"), terminal.screen().working(f"estimating {of}") as status:
+    what = f"{first_use()}estimating {of}"
+    with terminal.interruptible("interrupted"), terminal.screen().working(what) as status:
         estimates = estimate_points(
             scenario.points,
             jobs or cores(),

@@ -30,10 +30,10 @@ PAYLOAD_BYTES_PER_S = 5.4e9
 MESSAGE_S to 89 points of a map's cells (docs/map.md) with 4 to 48 workers: they took 0.49 to 1.87 times the time that
 the two predict, 80 % of them 0.7 to 1.2 times, side by side on two cores. Messages of tens of megabytes go twice as
 fast."""
-BURST_S = 2e-6
+BURST_S = 3e-6
 """Seconds of each burst beyond those that the bytes make at 64 KiB: where ports drop or mark, hosts send single frames.
-Of four workers with AlexNet, 6 GB took 4.3 s of CPU in bursts of 64 KiB, 18.1 s in single frames, 21.7 s with finite
-buffers and 25.8 s with marks, on a machine where the first is 1.9 times what is expected."""
+Fitted to four workers with AlexNet, 6 GB, CPU seconds on two machines that are 1.9 and 2.1 times as slow as expected in
+bursts of 64 KiB (4.3 and 5): 18.1 and 32 in single frames, 21.7 and 30 with finite buffers, 25.8 and 22 with marks."""
 MESSAGE_S = 7e-6
 """Seconds that a message costs in addition to its bytes, within a host as well, if the compiled agent replays it."""
 PYTHON_MESSAGE_S = 40e-6

@@ -53,6 +53,15 @@ def is_compiled(folder: Path) -> bool:
     return any(folder.glob("replay.proceed-*.nbi"))
 
 
+def first_use() -> str:
+    """Returns words before those of a line on progress, with a space behind them, if what is done next waits until the engine
+    is compiled for the first time; "" if it is compiled."""
+    proceed = cast(Any, replay.proceed)
+    if proceed.overloads or not compiled.KEPT or is_compiled(Path(proceed.stats.cache_path)):
+        return ""
+    return "compiling the engine, once (25 s), then "
+
+
 @contextmanager
 def _second_process(state: replay.Replay) -> Iterator[None]:
     """Runs while the block does. Whether it starts and succeeds changes nothing but the time, so nobody asks."""

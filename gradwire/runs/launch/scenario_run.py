@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gradwire.analysis.fluid.second_compiler import first_use
 from gradwire.analysis.report.text_table import Part
 from gradwire.faults import InputFault
 from gradwire.files import as_one_set
@@ -87,7 +88,7 @@ def prepare_comparison(
     """
     chosen = question.contenders(strategies)
     refuse_unusable(out or RUNS)
-    with screen.working("compiling") as status:
+    with screen.working(f"{first_use()}compiling") as status:
 
         def on_done(done: int, of: int) -> None:
             status.update(f"compiling: {done} of {of} strategies")
