@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from gradwire.analysis.request_times import Bools, arrival_ops
 from gradwire.datatypes.message_parts import carried_chunks
 from gradwire.datatypes.plan import LATENCY_LANE, Int64, OpKind, Plan, Role
 
@@ -64,6 +65,10 @@ class PlanNames:
     def _chunk_of_op(self) -> Int64:
         return carried_chunks(self._plan)
 
+    @cached_property
+    def _arrivals(self) -> Bools:
+        return arrival_ops(self._plan)
+
     @property
     def _without_chunk(self) -> str:
         return "control" if len(self._plan.chunk_bytes) else "message"
@@ -92,6 +97,8 @@ class PlanNames:
             return f"{'backward' if self._is_backward[op] else 'forward'} {self.layer(int(ops.layer[op]))}"
         if op in self._boundaries:
             return self._boundaries[op]
+        if self._arrivals[op]:
+            return "requests"
         return "latency" if ops.lane[op] >= LATENCY_LANE else f"stream {int(ops.lane[op])}"
 
     def layer(self, layer: int) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from gradwire.analysis.iterations import times_of_ops_ns
-from gradwire.datatypes.plan import Moment, Plan
+from gradwire.datatypes.plan import Moment, OpKind, Plan
 from gradwire.datatypes.plan_of_job import moments_of_job
 from gradwire.datatypes.records import OpLog
 
 Float64 = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 TAIL_PERCENT = 99
 REQUEST_COLUMNS = (
     "iteration",
@@ -58,12 +60,43 @@ class RequestTimes:
     behind: RequestSpread | None
 
 
+def mean_times(times: Sequence[RequestTimes | None]) -> RequestTimes | None:
+    """Returns the means over several runs of the same requests; None if one of the runs has none."""
+    known = [each for each in times if each is not None]
+    if not known or len(known) < len(times):
+        return None
+    spreads = {
+        name: _mean_spread([getattr(each, name) for each in known])
+        for name in ("first_token", "between_tokens", "cache", "behind")
+    }
+    return RequestTimes(known[0].requests, **spreads)
+
+
+def _mean_spread(spreads: Sequence[RequestSpread | None]) -> RequestSpread | None:
+    known = [each for each in spreads if each is not None]
+    if not known:
+        return None
+    return RequestSpread(*(float(np.mean([astuple(each)[place] for each in known])) for place in (0, 1)))
+
+
 def plans_of_requests(plan: Plan) -> list[tuple[str, Plan]]:
     """The plan with the requests of one of its jobs, by the name of each job that serves some; "" where there is a single job."""
     if not plan.jobs:
         return [("", plan)] if len(plan.moments) else []
     of_jobs = [(job.name, replace(plan, moments=moments_of_job(plan, job))) for job in plan.jobs]
     return [(name, one) for name, one in of_jobs if len(one.moments)]
+
+
+def arrival_ops(plan: Plan) -> Bools:
+    """Which ops of a plan are the time until a request arrives: those of the streams on which requests do."""
+    found = np.zeros(len(plan.ops), np.bool_)
+    spans = [(job.first_op, job.end_op) for job in plan.jobs] or [(0, len(plan.ops))]
+    for first, last in spans:
+        of_job = (plan.moments[:, 0] >= first) & (plan.moments[:, 0] < last)
+        arrived = plan.moments[of_job & (plan.moments[:, 1] == Moment.ARRIVED), 0]
+        streams = np.isin(plan.ops.lane[first:last], plan.ops.lane[arrived])
+        found[first:last] = streams & (plan.ops.kind[first:last] == OpKind.COMPUTE)
+    return found
 
 
 def logged_request_times(plan: Plan, log: OpLog, warmup: int, iterations: int) -> RequestTimes:

@@ -49,7 +49,7 @@ from gradwire.runs.judged import JudgedRun
 from gradwire.runs.network_notes import network_notes
 from gradwire.runs.point_machine import OUTPUT_FILE
 from gradwire.runs.request_notes import request_notes
-from gradwire.runs.run_findings import findings_of_runs
+from gradwire.runs.run_findings import findings_of_runs, serves_requests
 from gradwire.runs.stored.explanation import edges_of_jobs, explain
 from gradwire.runs.stored.provenance import facts, provenance
 from gradwire.runs.stored.run_files import fitting
@@ -223,20 +223,12 @@ def _constants(runs: Sequence[JudgedRun]) -> list[Constant]:
     constants: dict[tuple[str, str], Constant] = {}
     for run in runs:
         section = run.point.section
-        of_run = computations_of_jobs(run) if section.job else [] if _serves(run) else [computation(run)]
+        of_run = computations_of_jobs(run) if section.job else [] if serves_requests(run) else [computation(run)]
         for cost_name, cost in section.costs:
             if cost is not None:
                 of_run.append(Constant(cost_name.replace("_", " "), cost.value, COST_UNITS[type(cost)], cost.source))
         constants.update({(constant.name, str(constant.value)): constant for constant in of_run})
     return list(constants.values())
-
-
-def _serves(run: JudgedRun) -> bool:
-    """Returns whether a run served requests, which compute by their own lengths and not by a training's iteration."""
-    try:
-        return not run.point.resolved.strategy.trains
-    except InputFault:  # this version does not know the point any more
-        return False
 
 
 def computation(run: JudgedRun) -> Constant:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from gradwire.analysis.fault_effects import FaultEffect, MeansAroundFaults
 from gradwire.analysis.findings.findings import Finding, find
-from gradwire.analysis.findings.observations import observations
+from gradwire.analysis.findings.observations import JOB, BesideRow, observations
+from gradwire.analysis.request_times import logged_request_times, plans_of_requests
+from gradwire.faults import InputFault
 from gradwire.runs.comparing.whole import ranked_rows
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.stored.explanation import edges_of_jobs
@@ -23,12 +25,36 @@ def findings_of_runs(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path
     """
     rows = ranked_rows(runs, folder)
     random = [is_random(run.point.section) for run in runs]
-    return find(observations(rows, PARTIAL, random, [_fault_effect(run) for run in runs]), scenario.keys)
+    return find(observations(rows, PARTIAL, random, [_beside(run) for run in runs]), scenario.keys)
+
+
+def serves_requests(run: JudgedRun) -> bool:
+    """Returns whether a run served requests, which compute by their own lengths and not by a training's iteration."""
+    try:
+        resolved = run.point.resolved
+        return any(not each.strategy.trains for each in resolved.jobs.values() or (resolved,))
+    except InputFault:  # this version does not know the point any more
+        return False
+
+
+def _beside(run: JudgedRun) -> BesideRow:
+    """What a valid run shows beside its row."""
+    if not run.result.valid:
+        return BesideRow()
+    if not serves_requests(run):
+        return BesideRow(_fault_effect(run))
+    record, of_job = run.stored.record(), run.result.parameters.get(JOB, "")
+    with fitting(run.folder):
+        served = dict(plans_of_requests(run.stored.plan())).get(of_job)
+        if served is None:
+            return BesideRow()
+        times = logged_request_times(served, run.stored.log(), record.warmup, record.iterations)
+    return BesideRow(requests=times)
 
 
 def _fault_effect(run: JudgedRun) -> FaultEffect | None:
-    """What faults did to the iterations of a valid run of one job; None without faults."""
-    if not (run.result.valid and run.point.section.fault) or run.point.section.job:
+    """What faults did to the iterations of a run of one job; None without faults."""
+    if not run.point.section.fault or run.point.section.job:
         return None
     record = run.stored.record()
     with fitting(run.folder):

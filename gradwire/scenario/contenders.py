@@ -90,7 +90,7 @@ CONTENDERS = (
     Contender("multicast-aggregation-ps", SWITCHES, {"placement": "split"}),
     Contender("ring-multicast", SWITCHES),
 )
-RECORDED = "recorded job"
+RECORDED, SERVE = "recorded job", "serve"
 FAMILIES = {contender.strategy: contender.family for contender in CONTENDERS} | {REPLAY: RECORDED}
 RANDOM = {contender.strategy: contender.random for contender in CONTENDERS} | {REPLAY: False}
 PARTIAL = tuple(contender.strategy for contender in CONTENDERS if contender.partial)
@@ -177,7 +177,14 @@ def is_random(section: PointSection) -> bool:
     Whether an option makes an order random is not known from here: it is known from points that ran with several seeds.
     """
     # Whether a plug-in draws from the seed cannot be known from here, so it is taken to.
+    if section.strategy.name == SERVE:
+        return _draws_arrivals(section) or _random_setting(section)
     return RANDOM.get(section.strategy.name, True) or _random_setting(section)
+
+
+def _draws_arrivals(section: PointSection) -> bool:
+    options = section.strategy.options
+    return options.get("rate") is not None and options.get("arrivals", "poisson") == "poisson"
 
 
 def _random_setting(shared: PointSection) -> bool:

@@ -92,6 +92,13 @@ class FaultEffects:
 
 
 @dataclass(frozen=True)
+class RequestsServed:
+    """Times of requests to a model that is served at each setting, where arrivals decide how long iterations last."""
+
+    at: tuple[ObservationAt, ...]
+
+
+@dataclass(frozen=True)
 class OneSeed:
     """Points with a random order that ran with one seed each."""
 
@@ -131,6 +138,7 @@ Finding = (
     | Growth
     | ComputeShares
     | FaultEffects
+    | RequestsServed
     | OneSeed
     | LeftOut
     | NotEstimated
@@ -156,7 +164,8 @@ def _of_job(job: str, observed: Sequence[Observation], keys: Mapping[str, str], 
     own = [each for each in observed if each.settings.get(JOB) == job]
     _, given = _divided(axes_of([each.settings for each in own], keys))
     best = [each for group in grouped(own, given).values() for each in best_of(group)]
-    ratios = [each.alone_ratio for each in best if each.alone_ratio is not None]
+    # Arrivals decide how long an iteration of requests lasts, alone as well.
+    ratios = [each.alone_ratio for each in best if each.alone_ratio is not None and each.requests is None]
     found = tuple(each for each in _of_work(own, keys, unknown) if not isinstance(each, ComputeShares))
     return OfJob(job, found, (min(ratios), max(ratios)) if ratios else None)
 
@@ -191,13 +200,16 @@ def _first_of(observed: Sequence[Observation], ignored: Sequence[str]) -> list[O
 def _compared(observed: Sequence[Observation], keys: Mapping[str, str]) -> tuple[Finding, ...]:
     axes = axes_of([{k: v for k, v in each.settings.items() if k != SEED} for each in observed], keys)
     choices, given = _divided(axes)
+    valid = [each for each in observed if each.valid]
+    one_seed = _of_one_seed(valid, axes)
+    if valid and all(each.requests is not None for each in valid):
+        return (RequestsServed(tuple(ObservationAt(value_of(each, axes), each) for each in valid)), *one_seed)
     shares = ComputeShares(
         tuple(
             ObservationAt(where, best) for where, group in grouped(observed, given).items() for best in best_of(group)
         )
     )
     found: list[Finding] = []
-    valid = [each for each in observed if each.valid]
     if len(valid) == 1:
         strategy = valid[0].settings.get("strategy", "")
         found.append(Single((("strategy", strategy),) if strategy else (), valid[0]))
@@ -216,14 +228,13 @@ def _compared(observed: Sequence[Observation], keys: Mapping[str, str]) -> tuple
         elif along and axis.role is KeyRole.CONDITION:
             found.append(Dependence(axis, along))
     found += faults or [shares]
-    one_seed = tuple(
-        dict.fromkeys(
-            value_of(each, axes) or (("strategy", each.settings.get("strategy", "")),)
-            for each in valid
-            if each.sample.random and each.seeds == 1
-        )
-    )
-    return (*found, OneSeed(one_seed)) if one_seed else tuple(found)
+    return (*found, *one_seed)
+
+
+def _of_one_seed(valid: Sequence[Observation], axes: Sequence[VariedAxis]) -> list[Finding]:
+    drawn = [each for each in valid if each.sample.random and each.seeds == 1]
+    values = (value_of(each, axes) or (("strategy", each.settings.get("strategy", "")),) for each in drawn)
+    return [OneSeed(tuple(dict.fromkeys(values)))] if drawn else []
 
 
 def _of_faults(valid: Sequence[Observation], axes: Sequence[VariedAxis]) -> list[Finding]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from gradwire.analysis.agreement.causes import Cause
 from gradwire.analysis.fault_effects import FaultEffect, mean_effect
 from gradwire.analysis.points import PointResult
+from gradwire.analysis.request_times import RequestTimes, mean_times
 from gradwire.analysis.statistics import Sample
 
 SEED, STRATEGY, OPTIONS, JOB = "seed", "strategy", "options", "job"
@@ -39,6 +40,8 @@ class Observation:
     partial: bool = False
     #: What faults did to its iterations, the mean over seeds; None if there were none, or not with each seed.
     fault_effect: FaultEffect | None = None
+    #: Times of requests to a model that is served, the means over seeds; None if it is trained.
+    requests: RequestTimes | None = None
     #: Whether its numbers are results: with one seed whose run is invalid, what is left would be a selection.
     valid: bool = True
 
@@ -66,10 +69,18 @@ class Observation:
         return replace(self.sample, times_s={seed: time_s / steps for seed, time_s in self.sample.times_s.items()})
 
 
+@dataclass(frozen=True)
+class BesideRow:
+    """What a point shows that is not in its row."""
+
+    fault_effect: FaultEffect | None = None
+    requests: RequestTimes | None = None
+
+
 @dataclass
 class _Group:
     rows: list[PointResult] = field(default_factory=list)
-    effects: list[FaultEffect | None] = field(default_factory=list)
+    beside: list[BesideRow] = field(default_factory=list)
     random: bool = False
 
 
@@ -77,13 +88,13 @@ def observations(
     rows: Sequence[PointResult],
     partial: Sequence[str] = (),
     random: Sequence[bool] = (),
-    effects: Sequence[FaultEffect | None] = (),
+    beside: Sequence[BesideRow] = (),
 ) -> list[Observation]:
     """The points, pooled over seeds.
 
     rows: one per point and seed. partial: strategies that do not send all gradients of every step. random: for each
-    row, whether its seed decides its time; what ran with several seeds is taken to be random in any case. effects: of
-    faults, for each row.
+    row, whether its seed decides its time; what ran with several seeds is taken to be random in any case. beside: for
+    each row.
     """
     named = with_strategy_names([row.parameters for row in rows])
     groups: dict[tuple[tuple[str, str], ...], _Group] = {}
@@ -91,7 +102,7 @@ def observations(
         rest = tuple((name, value) for name, value in settings.items() if name != SEED)
         group = groups.setdefault(rest, _Group())
         group.rows.append(row)
-        group.effects.append(effects[index] if effects else None)
+        group.beside.append(beside[index] if beside else BesideRow())
         group.random |= bool(random and random[index])
     alone = len({row.parameters.get(STRATEGY) for row in rows}) == 1  # which is compared with itself, whatever it sends
     return [
@@ -115,7 +126,8 @@ def _observation(settings: Mapping[str, str], group: _Group, *, partial: bool) -
         alone_ratio=sample.mean_s / first.alone_time_s if first.alone_time_s else None,
         by_windows=any(Cause.WINDOWS in row.fluid_cause for row in rows),
         partial=partial,
-        fault_effect=mean_effect(group.effects),
+        fault_effect=mean_effect([each.fault_effect for each in group.beside]),
+        requests=mean_times([each.requests for each in group.beside]),
         valid=all(row.valid for row in rows),
     )
 

@@ -20,6 +20,7 @@ from gradwire.analysis.findings.findings import (
     NotEstimated,
     OfJob,
     OneSeed,
+    RequestsServed,
     Single,
 )
 from gradwire.analysis.findings.observations import Observation
@@ -35,8 +36,8 @@ COLUMNS = (*WORDS[:4], *NUMBERS, *WORDS[4:])
 def findings_frame(findings: Sequence[Finding], write: Labels) -> pd.DataFrame:
     """One row per compared value, with the columns COLUMNS.
 
-    finding: "best", "effect", "dependence", "growth", "computation", "fault", "single", "shared" for a job's time over that with
-    the network for itself, or "note" for a sentence without numbers. setting: everything else that varies, as
+    finding: "best", "effect", "dependence", "growth", "computation", "fault", "requests", "single", "shared" for a
+    job's time over that with the network for itself, or "note" for a sentence without numbers. setting: everything else that varies, as
     key=value. ratio: of a choice, its time over the best's; of a condition, its time over the first value's; of workers
     and batches, their throughput over the first value's; each with its 95 % interval over seeds, which is missing
     where one seed leaves it unknown; of a fault, the mean time of an iteration during it over that of one without.
@@ -69,9 +70,9 @@ def _comparisons(finding: Finding) -> Iterator[dict[str, object]]:
         case Dependence() | Growth():
             for curve in finding.curves:
                 yield from _of_curve(curve, grows=isinstance(finding, Growth))
-        case ComputeShares():
-            for at in finding.at:
-                yield {"finding": "computation", "setting": _text(at.where), **_measures(at.observed)}
+        case ComputeShares() | RequestsServed():
+            name = "computation" if isinstance(finding, ComputeShares) else "requests"
+            yield from ({"finding": name, "setting": _text(at.where), **_measures(at.observed)} for at in finding.at)
         case FaultEffects():
             for at in finding.at:
                 of_fault = at.observed.fault_effect

@@ -20,12 +20,14 @@ from gradwire.analysis.findings.findings import (
     ObservationAt,
     OfJob,
     OneSeed,
+    RequestsServed,
     Single,
 )
 from gradwire.analysis.findings.observations import Observation
 from gradwire.analysis.report.charts import Labels
 from gradwire.analysis.report.choice_words import WITHIN, best_words, effects_words, seeds_wanted
 from gradwire.analysis.report.fault_words import fault_words
+from gradwire.analysis.report.request_words import served_words
 from gradwire.analysis.report.value_words import (
     MOST_NAMED,
     ValueWords,
@@ -62,6 +64,8 @@ def _texts(finding: Finding, words: ValueWords) -> list[str]:
             texts = _shares(finding, words)
         case FaultEffects():
             texts = [fault_words(finding, words)]
+        case RequestsServed():
+            texts = [served_words(finding, words)]
         case OneSeed():
             texts = [ONE_SEED]
         case LeftOut():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gradwire.analysis.findings.findings import RequestsServed
+from gradwire.analysis.report.value_words import MOST_NAMED, ValueWords
 from gradwire.analysis.request_times import RequestSpread, RequestTimes
 
 WHAT = (
@@ -34,6 +36,37 @@ def measured_requests(measured: RequestTimes, ideal: RequestTimes, alone: Reques
         if (spread := _of(measured, name)) is not None
     ]
     return f"{_count(measured)}, median (99th percentile): {'; '.join(parts)}"
+
+
+def served_words(found: RequestsServed, words: ValueWords) -> str:
+    """Says how long first and later tokens take at each setting, or at those between which the longest ones lie."""
+    at = [(each.where, each.observed.requests) for each in found.at if each.observed.requests is not None]
+    if len(at) > MOST_NAMED:
+        at.sort(key=lambda each: _longest_s(each[1]))
+        at = [at[0], at[-1]]
+        begins = f"of {len(found.at)} settings, requests wait least {{}} and most {{}}"
+    else:
+        begins = ""
+    parts = [(words.at([where]) if where else "", _tokens(times)) for where, times in at]
+    if begins:
+        return begins.format(*(f"{where} ({tokens})" for where, tokens in parts))
+    return (
+        "; ".join(" ".join(filter(None, (where, tokens))) for where, tokens in parts)
+        + ": medians, and 99th percentiles"
+    )
+
+
+def _tokens(times: RequestTimes) -> str:
+    said = [
+        f"{what} {_spread(spread)}"
+        for what, spread in (("first tokens take", times.first_token), ("later ones", times.between_tokens))
+        if spread is not None
+    ]
+    return " and ".join(said)
+
+
+def _longest_s(times: RequestTimes) -> float:
+    return sum(spread.tail_s for spread in (times.first_token, times.between_tokens) if spread is not None)
 
 
 def _of(times: RequestTimes, name: str) -> RequestSpread | None:

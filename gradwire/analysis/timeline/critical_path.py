@@ -34,6 +34,7 @@ PARTS: dict[str, tuple[TimeKind, ...]] = {
     "aggregation": (TimeKind.AGGREGATION,),
     "latency": (TimeKind.LATENCY,),
     "local": (TimeKind.LOCAL,),
+    "arrivals": (TimeKind.ARRIVALS,),
     "other": (TimeKind.LATENESS, TimeKind.UNEXPLAINED),
 }
 """The parts of an iteration's time, and the kinds of segments in each."""
@@ -44,6 +45,7 @@ PART_NAMES = {
     "aggregation": "aggregation",
     "latency": "software latency",
     "local": "inside machines",
+    "arrivals": "until requests arrive",
     "other": "the emulator's own time",
 }
 WORTH_SAYING = 0.05

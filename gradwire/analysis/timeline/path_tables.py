@@ -23,6 +23,7 @@ MEANING = {
     TimeKind.AGGREGATION: "gradients are added",
     TimeKind.LATENCY: "latency of messages, copies, waiting for a fusion cycle",
     TimeKind.LOCAL: "messages between ranks of one host",
+    TimeKind.ARRIVALS: "all requests that were there have been served",
     TimeKind.LATENESS: "agents act later than they should have",
     TimeKind.UNEXPLAINED: "nothing in the plan held the next op back",
 }

@@ -19,6 +19,7 @@ from enum import StrEnum
 import numpy as np
 
 from gradwire.analysis.logged import MISSING, LoggedOps
+from gradwire.analysis.request_times import arrival_ops
 from gradwire.datatypes.plan import OpKind, Role
 from gradwire.faults import InternalFault
 
@@ -41,6 +42,8 @@ class TimeKind(StrEnum):
     LATENCY = "software latency"
     """The latency that the plan gives a message, and what a rank does besides GPU
     work and additions: copies, waiting for a cycle."""
+    ARRIVALS = "until requests arrive"
+    """A model that is served had none."""
     LOCAL = "inside a machine"
     """The message was between ranks of one host: its own link and latency."""
     LATENESS = "emulator late"
@@ -99,6 +102,7 @@ class _Walk:
         self._now, self._begin = end_ns, begin_ns
         self._straggler = _Straggler(logged)
         self._remote = logged.plan.is_remote()
+        self._arrivals = arrival_ops(logged.plan)
         self._joined: tuple[int, int] | None = None
         self._in_queue = False
         self._awaited = -1
@@ -144,6 +148,8 @@ class _Walk:
     def _timed_kind(self, op: int) -> TimeKind:
         if self._plan.ops.kind[op] == OpKind.REDUCE:
             return TimeKind.AGGREGATION
+        if self._arrivals[op]:
+            return TimeKind.ARRIVALS
         # The GPU is stream 0 (workloads/engines/worker.py); the others copy, or wait for a fusion cycle.
         return TimeKind.COMPUTE if self._plan.ops.lane[op] == 0 else TimeKind.LATENCY
 

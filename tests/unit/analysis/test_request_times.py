@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gradwire.analysis.plan_names import PlanNames
 from gradwire.analysis.request_times import (
     RequestSpread,
+    arrival_ops,
     computed_request_times,
     logged_request_times,
     plans_of_requests,
@@ -112,6 +114,23 @@ def test_of_several_jobs_each_has_its_requests() -> None:
     assert np.array_equal(alone["many"].moments, plan_of(3).moments)
     assert not len(alone["train"].moments)
     assert plans_of_requests(training) == []
+
+
+def test_what_waits_until_requests_arrive_is_not_taken_for_latency() -> None:
+    """Of several jobs, only streams of those that serve are meant, though others may have one of the same number."""
+    plan = plan_of(3)
+    waits = arrival_ops(plan)
+    assert plan.ops.duration_ns[waits].sum() == 2_000_000 * len(
+        np.unique(plan.ops.rank[waits])
+    )  # 1 ms between requests
+    names = PlanNames(plan)
+    assert {names.op(int(op)) for op in np.flatnonzero(waits)} == {"requests"}
+    assert "requests" not in {names.op(int(op)) for op in np.flatnonzero(~waits)}
+    training = compile_transfers("one", 2, [Transfer(0, 1, 1000)])
+    both = combined([PlacedJob("train", training, (0, 1)), PlacedJob("serve", plan, (2, 3))])
+    train, serve = both.jobs
+    assert not arrival_ops(both)[train.first_op : train.end_op].any()
+    assert np.array_equal(arrival_ops(both)[serve.first_op : serve.end_op], waits)
 
 
 @pytest.mark.parametrize(("column", "value"), [(0, 10_000_000), (1, 0), (1, 9), (2, -1), (2, 10_000_000)])

@@ -8,8 +8,8 @@ import pytest
 
 from gradwire.analysis.fault_effects import FaultEffect
 from gradwire.analysis.findings.axes import KeyRole, axes_of
-from gradwire.analysis.findings.findings import BestChoice, Effects, FaultEffects, Finding, OfJob, find
-from gradwire.analysis.findings.observations import observations
+from gradwire.analysis.findings.findings import BestChoice, Effects, FaultEffects, Finding, OfJob, RequestsServed, find
+from gradwire.analysis.findings.observations import BesideRow, observations
 from gradwire.analysis.points import PointResult
 from gradwire.analysis.printed import compare
 from gradwire.analysis.report.charts import Labels
@@ -18,9 +18,10 @@ from gradwire.analysis.report.finding_table import findings_frame
 from gradwire.analysis.report.finding_words import sentences
 from gradwire.analysis.report.ranking import rank, ranking_table
 from gradwire.analysis.report.tables import points_table
+from gradwire.analysis.request_times import RequestSpread, RequestTimes, mean_times
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict
-from tests.shared.parts import tells
+from tests.shared.parts import in_order, tells
 
 COMPUTE_S = 0.8
 
@@ -51,7 +52,8 @@ def faulted(lost_s: float | None, slowdown: float, **parameters: str) -> tuple[P
 
 def of_faults(*runs: tuple[PointResult, FaultEffect]) -> tuple[tuple[Finding, ...], str]:
     rows, effects = zip(*runs, strict=True)
-    said = find(observations(rows, PARTIAL, [False] * len(rows), effects), KEYS | {"duration": "fault.cut.duration"})
+    seen = observations(rows, PARTIAL, beside=[BesideRow(each) for each in effects])
+    said = find(seen, KEYS | {"duration": "fault.cut.duration"})
     return said, " ".join(sentences(said, Labels({})))
 
 
@@ -325,3 +327,30 @@ def test_the_model_that_a_faster_network_helps_the_most_is_named() -> None:
 def test_one_seed_is_said_of_a_single_point_as_well() -> None:
     assert "run.seed = [1, 2, 3]" in concluded(row(1.0), random=("ring",))
     assert "run.seed" not in concluded(row(1.0))
+
+
+def served(first_s: float, later_s: float) -> BesideRow:
+    first, later = (RequestSpread(time_s, 2 * time_s) for time_s in (first_s, later_s))
+    return BesideRow(requests=RequestTimes(5, first, later, None, None))
+
+
+def test_requests_are_told_by_how_long_they_wait_and_not_by_iterations_that_arrivals_decide() -> None:
+    rows = [row(1.0, rate=rate) for rate in ("10gbit", "25gbit")]
+    said = find(observations(rows, beside=[served(0.5, 0.02), served(0.25, 0.01)]), KEYS)
+    assert [type(each) for each in said] == [RequestsServed]
+    (text,) = sentences(said, Labels({}))
+    assert in_order(text, "10gbit", "500 ms (1 s)", "20 ms (40 ms)", "25gbit", "250 ms (500 ms)", "10 ms (20 ms)")
+    assert findings_frame(said, Labels({}))["setting"].tolist() == ["rate=10gbit", "rate=25gbit"]
+
+
+def test_of_many_settings_those_are_named_between_which_requests_wait() -> None:
+    rows = [row(1.0, rate=f"{rate}gbit") for rate in range(1, 7)]
+    said = find(observations(rows, beside=[served(1 / rate, 0.01) for rate in range(1, 7)]), KEYS)
+    (text,) = sentences(said, Labels({}))
+    assert in_order(text, "6gbit", "166.7 ms", "1gbit", "1 s (2 s)")
+
+
+def test_times_of_requests_are_means_over_seeds_if_all_have_them() -> None:
+    both = [served(0.5, 0.02).requests, served(0.25, 0.01).requests]
+    assert mean_times(both) == RequestTimes(5, RequestSpread(0.375, 0.75), RequestSpread(0.015, 0.03), None, None)
+    assert mean_times([*both, None]) is None

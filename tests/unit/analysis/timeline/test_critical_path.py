@@ -128,6 +128,7 @@ def test_a_path_through_compute_wire_and_adding() -> None:
             "aggregation": 4 / 31,
             "latency": 0,
             "local": 0,
+            "arrivals": 0,
             "other": 0,
         }
     )
