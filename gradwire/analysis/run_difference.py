@@ -174,7 +174,8 @@ def apart(first: Sequence[RunFacts], second: Sequence[RunFacts]) -> list[str]:
     for key in _setting_keys(first, second):
         values = _values(first, key), _values(second, key)
         if max(map(len, values)) > 1 and not set(values[0]) & set(values[1]):
-            found.append(f"{key}: {' and '.join(values[0])} in the first, {' and '.join(values[1])} in the second")
+            told = [" and ".join(value or "unset" for value in of_run) for of_run in values]
+            found.append(f"{key}: {told[0]} in the first, {told[1]} in the second")
     return found
 
 

@@ -57,6 +57,7 @@ def test_points_are_matched_by_settings_and_not_by_the_names_of_what_was_swept()
     assert "rate: 10 -> 25" in alone.causes
     assert not differences(first, [point(2.0, "10", "bbr")]).points
     assert apart(first, [point(2.0, "10", "bbr")]) == ["congestion: cubic and dctcp in the first, bbr in the second"]
+    assert apart(first, [point(2.0, "10", "")]) == ["congestion: cubic and dctcp in the first, unset in the second"]
 
 
 @pytest.mark.parametrize(
