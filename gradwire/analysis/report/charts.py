@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -94,6 +95,17 @@ def chart(
             figure = _bars(rows, comparison, "throughput_per_s", series_key, write)
         _finish(figure, rows, title)
     return figure
+
+
+TITLE_LETTER_INCHES = 0.105
+"""About the width of a letter of a title."""
+
+
+def entitle(figure: Figure, title: str) -> None:
+    """Writes a title above a figure, in as many lines as its width takes: a longer line would make the picture wider, and
+    everything in it smaller."""
+    lines = textwrap.wrap(title, max(20, int(figure.get_figwidth() / TITLE_LETTER_INCHES)))
+    figure.suptitle("\n".join(lines), fontsize=11, fontweight="bold")
 
 
 def save_chart(figure: Figure, folder: Path, name: str = "chart", dpi: int = DPI) -> None:
@@ -408,7 +420,7 @@ def finish_lines(axes: Axes, rows: Sequence[PointResult], x_key: str, metric: st
 
 
 def _finish(figure: Figure, rows: Sequence[PointResult], title: str) -> None:
-    figure.suptitle(title, fontsize=11, fontweight="bold")
+    entitle(figure, title)
     invalid = sum(not row.valid for row in rows)
     if invalid:
         note = f"Not drawn, as their verdicts are invalid: {invalid} of {len(rows)} points."

@@ -21,6 +21,7 @@ from gradwire.analysis.report.charts import (
     Labels,
     draw_bar,
     draw_line,
+    entitle,
     finish_lines,
 )
 from gradwire.analysis.report.ranking import Entry, Ranking
@@ -129,7 +130,7 @@ def ranking_chart(ranking: Ranking, title: str) -> Figure:
         what = f"Time of {ranking.samples:,} samples" if ranking.samples else "Iteration time"
         axes.set_xlabel(f"{what}{whose} (s){faster}")
         axes.xaxis.grid(visible=True, color="#DDDDDD", linewidth=0.6)
-        figure.suptitle(title, fontsize=11, fontweight="bold")
+        entitle(figure, title)
         _legend(figure, ranking)
     return figure
 

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from gradwire.analysis.figure_frames import figure_names, figures_frame
 from gradwire.analysis.parameters import parameter_number
 from gradwire.analysis.program_results import PROGRAM, ProgramResult, is_number, varied_parameters
-from gradwire.analysis.report.charts import MARKERS, STYLE, Labels, series_color
+from gradwire.analysis.report.charts import MARKERS, STYLE, Labels, entitle, series_color
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.faults import InputFault
 
@@ -152,7 +152,7 @@ def chart(results: Sequence[ProgramResult], chosen: ChartMetrics, title: str, la
         else:
             _bars(axes, frame, chosen, keys, write)
         axes.set_ylabel(_in_units(chosen.metric, write))
-        figure.suptitle(title, fontsize=11, fontweight="bold")
+        entitle(figure, title)
         invalid = sum(not result.valid for result in results)
         if invalid:
             note = f"Not drawn, as they are not valid: {invalid} of {len(results)} points."

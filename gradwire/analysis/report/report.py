@@ -11,7 +11,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from gradwire.analysis.agreement.causes import Agreement
-from gradwire.analysis.findings.findings import Finding
+from gradwire.analysis.findings.findings import Finding, RequestsServed
 from gradwire.analysis.parameters import describe
 from gradwire.analysis.points import VALID, PointResult, parameter_names, pool_seeds
 from gradwire.analysis.printed import Comparison, compare
@@ -32,6 +32,7 @@ from gradwire.analysis.report.pages import (
 )
 from gradwire.analysis.report.panels import ranking_chart
 from gradwire.analysis.report.ranking import Ranking, ranking_table, reasons
+from gradwire.analysis.report.request_chart import request_chart
 from gradwire.analysis.report.tables import (
     STATE_TONE,
     Constant,
@@ -146,6 +147,8 @@ def report(
     if ranking is not None:
         notes = [*reasons(ranking), *notes]
         figure = ranking_chart(ranking, shown.title)
+    elif served := [finding for finding in shown.findings if isinstance(finding, RequestsServed)]:
+        figure = request_chart(served[0], shown.title, write)
     else:
         figure = chart(pooled, comparison, shown.title, shown.series_key, dict(shown.labels))
     save_chart(figure, run_dir, dpi=dpi)

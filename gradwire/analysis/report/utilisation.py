@@ -37,7 +37,7 @@ from gradwire.analysis.packets.line_use import (
     utilisation,
 )
 from gradwire.analysis.point_frames import write_frame
-from gradwire.analysis.report.charts import PALETTE, STYLE, save_chart
+from gradwire.analysis.report.charts import PALETTE, STYLE, entitle, save_chart
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.datatypes.records import Int64, OpLog, PointRecord
@@ -68,7 +68,7 @@ def utilisation_chart(used: Utilisation, compute: Float64 | None, edges_ns: Int6
         rows = 2 if compute is None else 3
         figure = Figure(figsize=(8.0, 1.0 + 1.35 * rows), layout="constrained")
         panels = figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0]
-        figure.suptitle(title, fontsize=11, fontweight="bold")
+        entitle(figure, title)
         _traffic(panels[0], used, used.outbound_bps, "Outbound", OUTBOUND_COLOR)
         _traffic(panels[1], used, used.inbound_bps, "Inbound", INBOUND_COLOR)
         if compute is not None:
