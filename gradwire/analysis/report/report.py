@@ -11,7 +11,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from gradwire.analysis.agreement.causes import Agreement
-from gradwire.analysis.findings.findings import Finding, RequestsServed
+from gradwire.analysis.findings.findings import Finding
 from gradwire.analysis.parameters import describe
 from gradwire.analysis.points import VALID, PointResult, parameter_names, pool_seeds
 from gradwire.analysis.printed import Comparison, compare
@@ -19,6 +19,7 @@ from gradwire.analysis.printed_cells import PrintedCell
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.charts import DPI, Labels, chart, page_svg, save_chart, svg_text
 from gradwire.analysis.report.conclusion import Remark, conclusion, remarks, trust
+from gradwire.analysis.report.finding_charts import finding_chart
 from gradwire.analysis.report.network_drawing import network_drawing, networks_by_rate, rate_lines
 from gradwire.analysis.report.pages import (
     HtmlTable,
@@ -32,7 +33,6 @@ from gradwire.analysis.report.pages import (
 )
 from gradwire.analysis.report.panels import ranking_chart
 from gradwire.analysis.report.ranking import Ranking, ranking_table, reasons
-from gradwire.analysis.report.request_chart import request_chart
 from gradwire.analysis.report.tables import (
     STATE_TONE,
     Constant,
@@ -147,10 +147,10 @@ def report(
     if ranking is not None:
         notes = [*reasons(ranking), *notes]
         figure = ranking_chart(ranking, shown.title)
-    elif served := [finding for finding in shown.findings if isinstance(finding, RequestsServed)]:
-        figure = request_chart(served[0], shown.title, write)
     else:
-        figure = chart(pooled, comparison, shown.title, shown.series_key, dict(shown.labels))
+        figure = finding_chart(shown.findings, shown.title, write) or chart(
+            pooled, comparison, shown.title, shown.series_key, dict(shown.labels)
+        )
     save_chart(figure, run_dir, dpi=dpi)
     points, said = _shown_points(results, write), str(concluded)
     # One bar says less of a point with faults than its iterations do, one by one.

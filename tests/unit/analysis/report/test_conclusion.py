@@ -17,7 +17,6 @@ from gradwire.analysis.report.conclusion import conclusion, trust, validity
 from gradwire.analysis.report.finding_table import findings_frame
 from gradwire.analysis.report.finding_words import sentences
 from gradwire.analysis.report.ranking import rank, ranking_table
-from gradwire.analysis.report.request_chart import request_chart
 from gradwire.analysis.report.tables import points_table
 from gradwire.analysis.request_times import RequestSpread, RequestTimes, mean_times
 from gradwire.analysis.verdict.checks import Check
@@ -355,14 +354,3 @@ def test_times_of_requests_are_means_over_seeds_if_all_have_them() -> None:
     both = [served(0.5, 0.02).requests, served(0.25, 0.01).requests]
     assert mean_times(both) == RequestTimes(5, RequestSpread(0.375, 0.75), RequestSpread(0.015, 0.03), None, None)
     assert mean_times([*both, None]) is None
-
-
-def test_the_chart_of_requests_has_medians_and_tails_of_first_and_of_later_tokens() -> None:
-    rows = [row(1.0, rate=rate) for rate in ("10gbit", "25gbit")]
-    (said,) = find(observations(rows, beside=[served(0.5, 0.02), served(0.25, 0.01)]), KEYS)
-    assert isinstance(said, RequestsServed)
-    figure = request_chart(said, "A title of more letters than a line above a figure has room for: " * 3, Labels({}))
-    widths = [[round(bar.get_width(), 6) for bar in axes.patches] for axes in figure.axes]  # type: ignore[attr-defined]
-    assert widths == [[1000, 500, 500, 250], [40, 20, 20, 10]]
-    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["10gbit", "25gbit"]
-    assert max(map(len, figure.get_suptitle().splitlines())) < 90
