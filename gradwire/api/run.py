@@ -126,10 +126,11 @@ class Run:
         """The findings that the conclusion tells: one row per compared value, as in findings.csv.
 
         Columns: `finding` ("best" value of a choice, "effect" of one of several choices, "dependence" on a condition,
-        "growth" with workers or batches, share of "computation", "fault", "requests", "single", "shared" with
-        other jobs, "note"), `job`, `setting` (everything else that varies), `value`, its measures, `ratio` with the
-        ends of its 95 % interval over seeds, `outcome`, and `sentence`. The ratio is a time over that of the best choice, or of a condition's first
-        value; of workers and batches it is of throughputs. Raises InputFault for a run of programs.
+        "growth" with workers or batches, share of "computation", "fault", "requests", "single", "shared" with other
+        jobs, "note"), `job`, `setting` (everything else that varies), `value`, its measures, `ratio` with the ends of
+        its 95 % interval over seeds, `outcome`, and `sentence`. The ratio is a time over that of the best choice, or
+        of a condition's first value; of workers and batches it is of throughputs. Raises InputFault for a run of
+        programs.
         """
         scenario = of_plans(self._scenario, f"{self.folder}: its runs are of programs: see `figures`")
         found = findings_of_runs(scenario, by_job(self._compared), self.folder)

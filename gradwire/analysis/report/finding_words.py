@@ -79,12 +79,8 @@ def _texts(finding: Finding, words: ValueWords) -> list[str]:
 
 def _single(found: Single, words: ValueWords) -> str:
     observed = found.observed
-    subject = words.value(found.name) if found.name else "an iteration"
-    text = (
-        f"{subject} takes {seconds(observed.time_s)} per iteration"
-        if found.name
-        else f"{subject} takes {seconds(observed.time_s)}"
-    )
+    whose = f" of {words.value(found.name)}" if found.name else ""
+    text = f"an iteration{whose} takes {seconds(observed.time_s)}"
     times_s = observed.sample.times_s.values()
     if observed.seeds > 1 and max(times_s) > min(times_s):
         return f"{text}, the mean over {observed.seeds} seeds, which took {seconds(min(times_s))} to {seconds(max(times_s))}"

@@ -89,7 +89,7 @@ def with_seeds(rows: list[PointResult], *factors: float) -> list[PointResult]:
 
 
 def test_one_point() -> None:
-    assert tells(concluded(row(1.0)), "Ring", "1.000 s", "80 %", "point is valid")
+    assert tells(concluded(row(1.0)), "of ring", "1.000 s", "80 %", "point is valid")
 
 
 def test_a_choice_has_a_best_value_whatever_it_is() -> None:
@@ -207,7 +207,7 @@ def test_jobs_are_not_ranked_against_each_other() -> None:
 
 def test_seeds_are_averaged_over_and_a_doubt_is_one_statement() -> None:
     alone = concluded(*with_seeds([row(1.0, strategy="vanilla")], 0.9, 1.0, 1.1))
-    assert tells(alone, "Vanilla takes 1.000 s", "3 seeds", "0.9000 s to 1.100 s")
+    assert tells(alone, "of vanilla takes 1.000 s", "3 seeds", "0.9000 s to 1.100 s")
     close = [*with_seeds([row(1.0, strategy="vanilla")], 0.8, 1.0, 1.3), row(1.0), row(3.0, strategy="p3")]
     text = concluded(*close, random=("vanilla",))
     assert tells(text, "do not show which of vanilla and ring", "would", "p3 took at least")
