@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gradwire.analysis.findings.findings import Finding, find
-from gradwire.analysis.findings.observations import BesideRow, observations
+from gradwire.analysis.findings.observations import OtherResults, observations
 from gradwire.analysis.points import VALID, PointResult
 from gradwire.runs.estimation import PointEstimate
 from gradwire.scenario.contenders import PARTIAL, is_random
@@ -26,8 +26,8 @@ def findings_of(scenario: Scenario, estimates: Sequence[PointEstimate]) -> tuple
     """Returns the findings of a scenario's estimated points; estimates that do not rank a point do not count."""
     rows = [_row(estimate) for estimate in estimates]
     random = [is_random(point.section) for point in scenario.points for _ in point.section.job or ("",)]
-    beside = [BesideRow(requests=estimate.requests and estimate.requests[0]) for estimate in estimates]
-    return find(observations(rows, PARTIAL, random, beside), scenario.keys, unknown=_unknown(scenario))
+    others = [OtherResults(requests=estimate.requests and estimate.requests[0]) for estimate in estimates]
+    return find(observations(rows, PARTIAL, random, others), scenario.keys, unknown=_unknown(scenario))
 
 
 def _unknown(scenario: Scenario) -> list[str]:

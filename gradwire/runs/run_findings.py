@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gradwire.analysis.fault_effects import FaultEffect, MeansAroundFaults
 from gradwire.analysis.findings.findings import Finding, find
-from gradwire.analysis.findings.observations import JOB, BesideRow, observations
+from gradwire.analysis.findings.observations import JOB, OtherResults, observations
 from gradwire.analysis.request_times import logged_request_times, plans_of_requests
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.whole import ranked_rows
@@ -25,7 +25,7 @@ def findings_of_runs(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path
     """
     rows = ranked_rows(runs, folder)
     random = [is_random(run.point.section) for run in runs]
-    return find(observations(rows, PARTIAL, random, [_beside(run) for run in runs]), scenario.keys)
+    return find(observations(rows, PARTIAL, random, [_other_results(run) for run in runs]), scenario.keys)
 
 
 def serves_requests(run: JudgedRun) -> bool:
@@ -37,19 +37,19 @@ def serves_requests(run: JudgedRun) -> bool:
         return False
 
 
-def _beside(run: JudgedRun) -> BesideRow:
-    """What a valid run shows beside its row."""
+def _other_results(run: JudgedRun) -> OtherResults:
+    """What a run shows that is not in its row."""
     if not run.result.valid:
-        return BesideRow()
+        return OtherResults()
     if not serves_requests(run):
-        return BesideRow(_fault_effect(run))
+        return OtherResults(_fault_effect(run))
     record, of_job = run.stored.record(), run.result.parameters.get(JOB, "")
     with fitting(run.folder):
         served = dict(plans_of_requests(run.stored.plan())).get(of_job)
         if served is None:
-            return BesideRow()
+            return OtherResults()
         times = logged_request_times(served, run.stored.log(), record.warmup, record.iterations)
-    return BesideRow(requests=times)
+    return OtherResults(requests=times)
 
 
 def _fault_effect(run: JudgedRun) -> FaultEffect | None:

@@ -70,7 +70,7 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class BesideRow:
+class OtherResults:
     """What a point shows that is not in its row."""
 
     fault_effect: FaultEffect | None = None
@@ -80,7 +80,7 @@ class BesideRow:
 @dataclass
 class _Group:
     rows: list[PointResult] = field(default_factory=list)
-    beside: list[BesideRow] = field(default_factory=list)
+    others: list[OtherResults] = field(default_factory=list)
     random: bool = False
 
 
@@ -88,12 +88,12 @@ def observations(
     rows: Sequence[PointResult],
     partial: Sequence[str] = (),
     random: Sequence[bool] = (),
-    beside: Sequence[BesideRow] = (),
+    others: Sequence[OtherResults] = (),
 ) -> list[Observation]:
     """The points, pooled over seeds.
 
     rows: one per point and seed. partial: strategies that do not send all gradients of every step. random: for each
-    row, whether its seed decides its time; what ran with several seeds is taken to be random in any case. beside: for
+    row, whether its seed decides its time; what ran with several seeds is taken to be random in any case. others: for
     each row.
     """
     named = with_strategy_names([row.parameters for row in rows])
@@ -102,7 +102,7 @@ def observations(
         rest = tuple((name, value) for name, value in settings.items() if name != SEED)
         group = groups.setdefault(rest, _Group())
         group.rows.append(row)
-        group.beside.append(beside[index] if beside else BesideRow())
+        group.others.append(others[index] if others else OtherResults())
         group.random |= bool(random and random[index])
     alone = len({row.parameters.get(STRATEGY) for row in rows}) == 1  # which is compared with itself, whatever it sends
     return [
@@ -126,8 +126,8 @@ def _observation(settings: Mapping[str, str], group: _Group, *, partial: bool) -
         alone_ratio=sample.mean_s / first.alone_time_s if first.alone_time_s else None,
         by_windows=any(Cause.WINDOWS in row.fluid_cause for row in rows),
         partial=partial,
-        fault_effect=mean_effect([each.fault_effect for each in group.beside]),
-        requests=mean_times([each.requests for each in group.beside]),
+        fault_effect=mean_effect([each.fault_effect for each in group.others]),
+        requests=mean_times([each.requests for each in group.others]),
         valid=all(row.valid for row in rows),
     )
 

@@ -9,7 +9,7 @@ import pytest
 from gradwire.analysis.fault_effects import FaultEffect
 from gradwire.analysis.findings.axes import KeyRole, axes_of
 from gradwire.analysis.findings.findings import BestChoice, Effects, FaultEffects, Finding, OfJob, RequestsServed, find
-from gradwire.analysis.findings.observations import BesideRow, observations
+from gradwire.analysis.findings.observations import OtherResults, observations
 from gradwire.analysis.points import PointResult
 from gradwire.analysis.printed import compare
 from gradwire.analysis.report.charts import Labels
@@ -52,7 +52,7 @@ def faulted(lost_s: float | None, slowdown: float, **parameters: str) -> tuple[P
 
 def of_faults(*runs: tuple[PointResult, FaultEffect]) -> tuple[tuple[Finding, ...], str]:
     rows, effects = zip(*runs, strict=True)
-    seen = observations(rows, PARTIAL, beside=[BesideRow(each) for each in effects])
+    seen = observations(rows, PARTIAL, others=[OtherResults(each) for each in effects])
     said = find(seen, KEYS | {"duration": "fault.cut.duration"})
     return said, " ".join(sentences(said, Labels({})))
 
@@ -329,14 +329,14 @@ def test_one_seed_is_said_of_a_single_point_as_well() -> None:
     assert "run.seed" not in concluded(row(1.0))
 
 
-def served(first_s: float, later_s: float) -> BesideRow:
+def served(first_s: float, later_s: float) -> OtherResults:
     first, later = (RequestSpread(time_s, 2 * time_s) for time_s in (first_s, later_s))
-    return BesideRow(requests=RequestTimes(5, first, later, None, None))
+    return OtherResults(requests=RequestTimes(5, first, later, None, None))
 
 
 def test_requests_are_told_by_how_long_they_wait_and_not_by_iterations_that_arrivals_decide() -> None:
     rows = [row(1.0, rate=rate) for rate in ("10gbit", "25gbit")]
-    said = find(observations(rows, beside=[served(0.5, 0.02), served(0.25, 0.01)]), KEYS)
+    said = find(observations(rows, others=[served(0.5, 0.02), served(0.25, 0.01)]), KEYS)
     assert [type(each) for each in said] == [RequestsServed]
     (text,) = sentences(said, Labels({}))
     assert in_order(text, "10gbit", "500 ms (1 s)", "20 ms (40 ms)", "25gbit", "250 ms (500 ms)", "10 ms (20 ms)")
@@ -345,7 +345,7 @@ def test_requests_are_told_by_how_long_they_wait_and_not_by_iterations_that_arri
 
 def test_of_many_settings_those_are_named_between_which_requests_wait() -> None:
     rows = [row(1.0, rate=f"{rate}gbit") for rate in range(1, 7)]
-    said = find(observations(rows, beside=[served(1 / rate, 0.01) for rate in range(1, 7)]), KEYS)
+    said = find(observations(rows, others=[served(1 / rate, 0.01) for rate in range(1, 7)]), KEYS)
     (text,) = sentences(said, Labels({}))
     assert in_order(text, "6gbit", "166.7 ms", "1gbit", "1 s (2 s)")
 
