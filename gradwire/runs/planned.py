@@ -30,6 +30,7 @@ from gradwire.programs.commands import named_files, refuse_wrong_commands, start
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, read_text
 from gradwire.runs.compiling.checked_plans import check_once
+from gradwire.runs.compiling.grain import with_fitting_bursts
 from gradwire.runs.compiling.ideal_times import fluid_digest, ideal_times, rule_of
 from gradwire.runs.compiling.job_plans import traces_of_jobs
 from gradwire.runs.compiling.many_points import SharedPlans, sharing_key, side_by_side
@@ -217,6 +218,8 @@ def plan_run(
         division = forced_division(compiled.plans, compiled.fabric, rule, scale, least, fidelity)
         scale = division.number
     fabric = scaled_fabric(compiled.fabric, scale, keep_burst=clock.name == "virtual")
+    if clock.name == "virtual" and scale == 1 and point.section.fabric.gso is None:
+        fabric = with_fitting_bursts(compiled.plans, fabric, rule)
     plans = {label: scaled_plan(plan, scale) for label, plan in compiled.plans.items()}
     window = _window(point.section, fabric, plans, rule)
     with origin_named(point):

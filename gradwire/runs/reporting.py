@@ -4,6 +4,7 @@ it has one."""
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from gradwire.analysis.report.run_notes import (
     LoadedPoint,
     PointSpeed,
     tell_asked_division,
+    tell_finer_bursts,
     tell_forced_division,
     tell_later_window,
     tell_loaded_lines,
@@ -41,7 +43,7 @@ from gradwire.analysis.verdict.host_checks import replaced_settings
 from gradwire.datatypes.records import NOT_SERVED
 from gradwire.documents import Document
 from gradwire.faults import InputFault
-from gradwire.network.fabric import Fabric
+from gradwire.network.fabric import MAX_GSO_BYTES, Fabric
 from gradwire.runs.comparing.whole import ranking_of
 from gradwire.runs.compiling.part_of_job import PART_NOTE
 from gradwire.runs.free_and_assumed import free_and_assumed
@@ -154,6 +156,7 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path, ou
             *network_notes(run.point.section for run in points),
             *(f"{label}: {note}" for label, note in notes_of_parts(points)),
             *_division_notes(points),
+            *_burst_notes(points),
             *_window_notes(points),
             *_program_notes(points),
             *_fault_notes(points),
@@ -297,6 +300,16 @@ def _division_notes(runs: Sequence[JudgedRun]) -> list[str]:
         for tell, divided in ((tell_asked_division, asked), (tell_forced_division, forced))
         if divided
     ]
+
+
+def _burst_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    """A note on points whose bursts were finer than they are elsewhere."""
+    finer = Counter(
+        run.fabric.gso_bytes
+        for run in runs
+        if run.result.valid and run.fabric.gso_bytes < run.point.section.fabric.gso_bytes == MAX_GSO_BYTES
+    )
+    return [tell_finer_bursts(count, gso_bytes) for gso_bytes, count in finer.items()]
 
 
 def _window_notes(runs: Sequence[JudgedRun]) -> list[str]:

@@ -40,6 +40,14 @@ def _points(count: int) -> str:
     return "1 point" if count == 1 else f"{count} points"
 
 
+def tell_finer_bursts(points: int, gso_bytes: int) -> str:
+    """Tells that hosts handed over finer bursts, because those of 64 KiB would have moved an iteration."""
+    return (
+        f"fabric.gso: hosts sent bursts of {gso_bytes:,} bytes at {_points(points)}, of which an iteration is so short that "
+        "those of 64 KiB would move it"
+    )
+
+
 def tell_later_window(label: str, unsteady: Sequence[MeasuredIterations], measured: MeasuredIterations) -> str:
     """Tells that a point was measured after a longer warm-up, because its iterations were not steady in these windows."""
     tried = " or ".join(f"in {each.iterations} iterations after a warm-up of {each.warmup}" for each in unsteady)

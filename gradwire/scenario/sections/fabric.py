@@ -221,9 +221,10 @@ class FabricSection(Section):
     mtu_bytes: int = Field(1500, ge=576, le=LARGEST_MTU_BYTES)
     """Largest IP packet."""
     gso: SizeBytes | None = Field(None, ge=576, le=MAX_GSO_BYTES)
-    """The largest burst that a host hands to its port at once (segmentation offload). Unset: 64 KiB; with `lossless` 16 KiB;
-    with `routing` = "spray" 12 KiB, so that a message of 64 KiB has bursts for several ways; with `buffer` or `ecn` one
-    frame, for there a burst would be dropped or marked as a whole."""
+    """The largest burst that a host hands to its port at once (segmentation offload). Unset: 64 KiB, or, where an iteration
+    is so short that those would move it by more than 2 %, 12 KiB or one frame, as estimated before a run; with `lossless`
+    16 KiB; with `routing` = "spray" 12 KiB, so that a message of 64 KiB has bursts for several ways; with `buffer` or `ecn`
+    one frame, for there a burst would be dropped or marked as a whole."""
     buffer: Literal["deep"] | Annotated[SizeBytes, Field(ge=LEAST_BUFFER_BYTES, le=LARGEST_BUFFER_BYTES)] = "deep"
     """What a switch's port holds of each traffic class, as bytes of frames, before it drops what comes next; or "deep", as with priority
     flow control, so that nothing is dropped."""
