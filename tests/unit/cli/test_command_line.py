@@ -122,7 +122,7 @@ def test_a_shipped_scenario_is_found_by_its_name_alone(call: Any, tmp_path: Path
         (["plan", "geryon-tabel2"], ["no such scenario; did you mean 'geryon-table2'? `gradwire scenarios`"]),
         (["plan", "small.toml", "--set", "model.nmae=x"], ["small.toml: model.nmae: unknown key", "'name'"]),
         (["plan", "small.toml", "--set", "cluster.workers=0"], ["cluster.workers = 0"]),
-        (["plan", "small.toml", "--set", "strategy.name=[bold]"], ["strategy '[bold]' is unknown"]),
+        (["plan", "small.toml", "--set", 'strategy.name="[bold]"'], ["strategy '[bold]' is unknown"]),
         (["plan", "small.toml", "--set", "model.name=alexnt"], ["small.toml: model.name: model 'alexnt' is not known"]),
         (["run", "small.toml", "--set", "model.device=k41"], ["small.toml: model.device: device 'k41' is not known"]),
         (
