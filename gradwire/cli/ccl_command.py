@@ -44,7 +44,9 @@ NvSwitch = Annotated[bool, typer.Option(help="whether GPUs are joined by NVSwitc
 Amd = Annotated[bool, typer.Option("--amd", help="machines have AMD's processors, not Intel's")]
 Sizes = Annotated[str, typer.Option(help="8..16GiB doubles from the first to the last; also 1MiB,64MiB")]
 TypeName = Annotated[str, typer.Option("--dtype", help="float, double, half, bfloat16, int32 or int8")]
-Version = Annotated[str, typer.Option("--nccl", help="version of NCCL, 2.18 to 2.30")]
+Version = Annotated[
+    str | None, typer.Option("--nccl", help="version of NCCL, 2.18 to 2.30; default: 2.22, and 2.27 for Blackwell")
+]
 Variables = Annotated[
     list[str] | None, typer.Option("--env", help="a variable of NCCL, e.g. NCCL_ALGO=Ring; may be given again")
 ]
@@ -120,7 +122,7 @@ def add_to(app: typer.Typer) -> None:
         amd: Amd = False,
         sizes: Sizes = "8..16GiB",
         dtype: TypeName = "float",
-        nccl: Version = "2.22",
+        nccl: Version = None,
         variables: Variables = None,
         latency: Latency = None,
         delay: Delay = "0us",

@@ -36,15 +36,15 @@ def show_log(path: Path, given: CclOptions, written: frozenset[str], kind: Teste
         return
     print(f"# {kind.value} of {visible(path.name)}, beside what the model expects")
     print(f"# {_machines(given, sources)}")
-    if said is not None and said != given.version:
-        print(f"# NCCL {said} is not known here: the tables of {given.version} are taken")
+    if said is not None and said != given.nccl:
+        print(f"# NCCL {said} is not known here: the tables of {given.nccl} are taken")
     _print_rows(compared)
     _print_findings(compared, why)
 
 
 def _machines(given: CclOptions, sources: Any) -> str:
     texts = {
-        "log": f"{given.machines} x {given.gpus} {given.gpu}, NCCL {given.version}, {given.transport}, {given.nics} NICs",
+        "log": f"{given.machines} x {given.gpus} {given.gpu}, NCCL {given.nccl}, {given.transport}, {given.nics} NICs",
     }
     assumed = [name for name, source in sources.items() if source == "default"]
     words = f"{texts['log']} of {given.nic}"
@@ -95,7 +95,7 @@ def _document(
         "machines": given.machines,
         "gpus": given.gpus,
         "gpu": given.gpu,
-        "nccl": given.version,
+        "nccl": given.nccl,
         "transport": given.transport,
         "nics": given.nics,
         "nic": given.nic,
