@@ -233,6 +233,10 @@ def _notes(given: CclOptions, comm: Communicator, kind: TestedCall) -> list[str]
         else f"NCCL {name_of(comm.version)} ({TAGS[comm.version]}), {comm.gpus} {given.gpu}; all times are NCCL's own",
         _channels_of(comm, kind),
     ]
+    if comm.machine.links and not comm.machine.nvswitch and comm.gpus > 2:
+        notes.append(
+            "without NVSwitch: all links of a GPU are counted for rings, of which a mesh with few may leave some idle"
+        )
     if counts_as_hopper(gpu_named(given.gpu), comm.version):
         notes.append(
             f"NCCL {name_of(comm.version)} does not know {given.gpu}, and counts its links as those of h100 (--nccl 2.25 does)"

@@ -329,3 +329,8 @@ def test_a_version_without_blackwell_is_said() -> None:
 def test_versions_that_are_not_public_are_named_as_such() -> None:
     with pytest.raises(InputFault, match=in_order("2.31", "newer", "2.30")):
         set_up(replace(USUAL, version="2.31"))
+
+
+def test_meshes_are_said_to_be_counted_as_a_whole() -> None:
+    notes = [set_up(replace(USUAL, machines=1, gpu="v100", nvswitch=nvswitch))[2] for nvswitch in (True, False)]
+    assert [any("mesh" in note for note in each) for each in notes] == [False, True]
