@@ -58,7 +58,7 @@ def _machines(given: CclOptions, sources: Any) -> str:
 
 def _version(given: CclOptions) -> str | None:
     """The version of NCCL; None on machines that have RCCL."""
-    from gradwire.runs.ccl_calls import MI300X
+    from gradwire.runs.ccl_machines import MI300X
 
     return None if given.gpu == MI300X else given.nccl
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 from gradwire.faults import InputFault
 from gradwire.runs.ccl import MOST_REPLAYED_OPS, Row, grain_bytes, row_of
-from gradwire.runs.ccl_machines import CclOptions, TestedCall, set_up
+from gradwire.runs.ccl_machines import MI300X, CclOptions, TestedCall, set_up
 from gradwire.workloads.engines.nccl import rccl
 from gradwire.workloads.engines.nccl.grouped import GroupedCall
 
-MI300X = "mi300x"
 RowMaker = Callable[[int, int, int], Row]
 """Makes the row of a size, for elements of a width; trees of up to so many ops are replayed. Raises InputFault."""
 

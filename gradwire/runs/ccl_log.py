@@ -20,8 +20,8 @@ from gradwire.faults import InputFault
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import read_text
 from gradwire.runs.ccl import MOST_REPLAYED_OPS, Row, bus_factor, kind_of
-from gradwire.runs.ccl_calls import MI300X, call_machines
-from gradwire.runs.ccl_machines import TYPES, CclOptions, TestedCall
+from gradwire.runs.ccl_calls import call_machines
+from gradwire.runs.ccl_machines import MI300X, TYPES, CclOptions, TestedCall
 from gradwire.workloads.engines.nccl.chooser import KINDS
 from gradwire.workloads.engines.nccl.devices import GpuName
 from gradwire.workloads.engines.nccl.tables import TABLES, name_of

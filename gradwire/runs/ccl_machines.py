@@ -126,10 +126,14 @@ class CclOptions:
         return self.version or default_version(gpu_named(self.gpu))
 
 
+MI300X = "mi300x"
+"""A GPU with RCCL, of which machines are in `ccl_calls`."""
+
+
 def gpu_named(name: str) -> GpuName:
-    """Returns the GPU of this name. Raises InputFault for others."""
+    """Returns the GPU of this name, for which NCCL is. Raises InputFault for others."""
     if name not in DEVICES:
-        raise InputFault(f"--gpu {name}: must be one of {', '.join(DEVICES)}")
+        raise InputFault(f"--gpu {name}: must be one of {', '.join((*DEVICES, MI300X))}")
     return GpuName(name)
 
 
