@@ -13,7 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from gradwire.runs.ccl import ExpectedBusbw, Row
-    from gradwire.runs.ccl_machines import CclOptions, Wires
+    from gradwire.runs.ccl_machines import CclOptions
     from gradwire.runs.ccl_packets import PacketResult
 
 Kind = Annotated[
@@ -26,7 +26,12 @@ Kind = Annotated[
 ]
 Machines = Annotated[int, typer.Option(help="machines, all alike")]
 Gpus = Annotated[int, typer.Option(help="GPUs of a machine, all of which take part")]
-GpuName = Annotated[str, typer.Option("--gpu", help="v100, a100, h100, h200, h800, b200, gb200, l40s and others")]
+GpuName = Annotated[
+    str,
+    typer.Option(
+        "--gpu", help="v100, a100, h100, h200, h800, b200, gb200, l40s and others; mi300x for one machine of 8"
+    ),
+]
 Nic = Annotated[str, typer.Option(help="line rate of a NIC, e.g. 200gbit")]
 Nics = Annotated[int, typer.Option(help="NICs of a machine")]
 TransportName = Annotated[
@@ -44,7 +49,9 @@ NvSwitch = Annotated[bool, typer.Option(help="whether GPUs are joined by NVSwitc
 Amd = Annotated[bool, typer.Option("--amd", help="machines have AMD's processors, not Intel's")]
 Sizes = Annotated[str, typer.Option(help="8..16GiB doubles from the first to the last; also 1MiB,64MiB")]
 TypeName = Annotated[str, typer.Option("--dtype", help="float, double, half, bfloat16, int32 or int8")]
-Version = Annotated[str, typer.Option("--nccl", help="version of NCCL, 2.18 to 2.30")]
+Version = Annotated[
+    str | None, typer.Option("--nccl", help="version of NCCL, 2.18 to 2.30; default: 2.22, and 2.27 for Blackwell")
+]
 Variables = Annotated[
     list[str] | None, typer.Option("--env", help="a variable of NCCL, e.g. NCCL_ALGO=Ring; may be given again")
 ]
@@ -120,7 +127,7 @@ def add_to(app: typer.Typer) -> None:
         amd: Amd = False,
         sizes: Sizes = "8..16GiB",
         dtype: TypeName = "float",
-        nccl: Version = "2.22",
+        nccl: Version = None,
         variables: Variables = None,
         latency: Latency = None,
         delay: Delay = "0us",
@@ -136,8 +143,9 @@ def add_to(app: typer.Typer) -> None:
     ) -> None:
         """Prints nccl-tests' table for a network, by estimate, with what NCCL chooses for each size."""
         from gradwire.cli.ccl_log_table import show_log
-        from gradwire.runs.ccl import expectations_of, kind_of, row_of, rows, sizes_of
-        from gradwire.runs.ccl_machines import TYPES, CclOptions, set_up
+        from gradwire.runs.ccl import expectations_of, kind_of, sizes_of
+        from gradwire.runs.ccl_calls import call_machines
+        from gradwire.runs.ccl_machines import TYPES, CclOptions
         from gradwire.runs.ccl_topology import read_topology
         from gradwire.runs.launch.place import refuse_unusable_file, writing
 
@@ -169,17 +177,17 @@ def add_to(app: typer.Typer) -> None:
             show_log(log, given, written, kind_of(kind), as_json=as_json)
             return
         collective, width = kind_of(kind), TYPES[dtype]
-        comm, wires, notes = set_up(given, collective)
-        notes += machine.notes if machine else ()
+        tested = call_machines(given, collective)
+        notes = [*tested.notes, *(machine.notes if machine else ())]
         wanted = expectations_of(expect or [])
         if csv_file:
             refuse_unusable_file(csv_file, "--csv")
-        found = list(rows(comm, wires, collective, sizes_of(sizes), width))
-        judged = [(one, row_of(comm, wires, collective, one.size_bytes, width)) for one in wanted]
+        found = list(tested.rows(sizes_of(sizes), width))
+        judged = [(one, tested.row(one.size_bytes, width)) for one in wanted]
         if csv_file:
             with writing(csv_file):
                 _write_csv(csv_file, found, dtype)
-        sent = _send(given, wires, found, quiet=as_json) if packets else {}
+        sent = _send(given, found, quiet=as_json) if packets else {}
         if as_json:
             document = {
                 "notes": notes,
@@ -218,11 +226,12 @@ def _refuse_beside_log(written: frozenset[str]) -> None:
 NOT_RUN = "not run: "
 
 
-def _send(given: CclOptions, wires: Wires, found: Sequence[Row], *, quiet: bool) -> dict[int, PacketResult]:
+def _send(given: CclOptions, found: Sequence[Row], *, quiet: bool) -> dict[int, PacketResult]:
     """Runs the rows as packets. Returns the results by size; rows that are too large have the reason instead."""
     from rich.console import Console
 
     from gradwire.console.terminal_screen import TerminalScreen
+    from gradwire.runs.ccl_machines import set_up
     from gradwire.runs.ccl_packets import PacketResult, alike, read_points, scenario_of, why_not
     from gradwire.runs.executing.executor_choice import Where
     from gradwire.runs.launch.scenario_run import carry_out, prepare
@@ -234,6 +243,7 @@ def _send(given: CclOptions, wires: Wires, found: Sequence[Row], *, quiet: bool)
     small = [row for row in found if not reasons[row.size_bytes]]
     if not small:
         return sent
+    _, wires, _ = set_up(given)
     with TemporaryDirectory() as folder:
         screen = TerminalScreen(Console(stderr=True, quiet=quiet), Console(stderr=True))
         for number, rows in enumerate(alike(small)):
@@ -310,6 +320,10 @@ def _write_csv(path: Path, found: Sequence[Row], dtype: str) -> None:
     write_records(path, records, list(records[0]) if records else ["size_bytes"])
 
 
+def _known(number: int | None) -> str:
+    return "" if number is None else str(number)
+
+
 def _print(
     title: str, found: Sequence[Row], dtype: str, notes: Sequence[str], judged: Sequence[tuple[ExpectedBusbw, Row]]
 ) -> None:
@@ -322,7 +336,7 @@ def _print(
         print(
             f"{row.size_bytes:>14} {row.count:>14} {dtype:>8} {_redop(row):>6} {row.time_s * 1e6:>12.2f} "
             f"{row.algorithm_bytes_per_s / 1e9:>8.2f} {row.bus_bytes_per_s / 1e9:>8.2f}  "
-            f"{row.algorithm:<9} {row.protocol:<8} {row.channels:>8} {row.chunk_bytes:>9}"
+            f"{row.algorithm:<9} {row.protocol:<8} {_known(row.channels):>8} {_known(row.chunk_bytes):>9}"
         )
     for one, row in judged:
         line = (

@@ -36,21 +36,31 @@ def show_log(path: Path, given: CclOptions, written: frozenset[str], kind: Teste
         return
     print(f"# {kind.value} of {visible(path.name)}, beside what the model expects")
     print(f"# {_machines(given, sources)}")
-    if said is not None and said != given.version:
-        print(f"# NCCL {said} is not known here: the tables of {given.version} are taken")
+    version = _version(given)
+    if said is not None and version is not None and said != version:
+        print(f"# NCCL {said} is not known here: the tables of {version} are taken")
     _print_rows(compared)
     _print_findings(compared, why)
 
 
 def _machines(given: CclOptions, sources: Any) -> str:
+    version = _version(given)
+    library = "RCCL" if version is None else f"NCCL {version}"
     texts = {
-        "log": f"{given.machines} x {given.gpus} {given.gpu}, NCCL {given.version}, {given.transport}, {given.nics} NICs",
+        "log": f"{given.machines} x {given.gpus} {given.gpu}, {library}, {given.transport}, {given.nics} NICs",
     }
     assumed = [name for name, source in sources.items() if source == "default"]
     words = f"{texts['log']} of {given.nic}"
     if assumed:
         words += f"; not in the log, and so by default: {', '.join(assumed)}"
     return words
+
+
+def _version(given: CclOptions) -> str | None:
+    """The version of NCCL; None on machines that have RCCL."""
+    from gradwire.runs.ccl_machines import MI300X
+
+    return None if given.gpu == MI300X else given.nccl
 
 
 def _print_rows(compared: Sequence[Compared]) -> None:
@@ -95,7 +105,7 @@ def _document(
         "machines": given.machines,
         "gpus": given.gpus,
         "gpu": given.gpu,
-        "nccl": given.version,
+        "nccl": _version(given),
         "transport": given.transport,
         "nics": given.nics,
         "nic": given.nic,

@@ -57,8 +57,9 @@ class Row:
     kind: TestedCall
     algorithm: str
     protocol: str
-    channels: int
-    chunk_bytes: int
+    #: Channels and the bytes of a chunk; None where the model does not need them.
+    channels: int | None
+    chunk_bytes: int | None
     #: Source of the time.
     by: str
     #: Payload that a NIC carries in such a call, in bytes per second.

@@ -19,8 +19,9 @@ from typing import Any
 from gradwire.faults import InputFault
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import read_text
-from gradwire.runs.ccl import MOST_REPLAYED_OPS, Row, bus_factor, grain_bytes, kind_of, row_of
-from gradwire.runs.ccl_machines import TYPES, CclOptions, TestedCall, set_up
+from gradwire.runs.ccl import MOST_REPLAYED_OPS, Row, bus_factor, kind_of
+from gradwire.runs.ccl_calls import call_machines
+from gradwire.runs.ccl_machines import MI300X, TYPES, CclOptions, TestedCall
 from gradwire.workloads.engines.nccl.chooser import KINDS
 from gradwire.workloads.engines.nccl.devices import GpuName
 from gradwire.workloads.engines.nccl.tables import TABLES, name_of
@@ -82,7 +83,8 @@ class NcclLog:
         InputFault for GPUs that the model does not know."""
         if self.gpu_text and self.gpu is None and "gpu" not in written:
             raise InputFault(f"--log: its GPUs are {self.gpu_text!r}, which the model does not know: give --gpu")
-        names = ("machines", "gpus", "gpu", "version", "nics", "transport")
+        is_rccl = (self.gpu if "gpu" not in written else given.gpu) == MI300X
+        names = ("machines", "gpus", "gpu", *(() if is_rccl else ("version",)), "nics", "transport")
         said: dict[str, Any] = {name: getattr(self, name) for name in names if name not in written}
         return replace(given, **{name: value for name, value in said.items() if value is not None})
 
@@ -135,7 +137,7 @@ def _row(match: re.Match[str]) -> LogRow:
 def _gpu_of(text: str) -> str | None:
     """The GPU that a product's name means; of those that contain each other, the longest."""
     squeezed = text.lower().replace(" ", "").replace("-", "")
-    return max((name.value for name in GpuName if name.value in squeezed), key=len, default=None)
+    return max((name for name in (*GpuName, MI300X) if name in squeezed), key=len, default=None)
 
 
 def _take_debug_line(line: str, found: NcclLog) -> None:
@@ -194,11 +196,11 @@ def compare(
 ) -> list[Compared]:
     """Compares rows with the model's of these machines, whose trees of up to `most_ops` ops are replayed. Rows of less
     than an element for each GPU are left out. Raises InputFault for machines that cannot be."""
-    comm, wires, _ = set_up(given)
+    machines = call_machines(given, kind)
     return [
-        Compared(row.time_s, row_of(comm, wires, kind, row.size_bytes, TYPES[row.type_name], most_ops))
+        Compared(row.time_s, machines.row(row.size_bytes, TYPES[row.type_name], most_ops))
         for row in rows
-        if row.time_s > 0 and row.size_bytes >= grain_bytes(kind, comm.ranks, TYPES[row.type_name])
+        if row.time_s > 0 and machines.is_whole(row.size_bytes, TYPES[row.type_name])
     ]
 
 
@@ -216,7 +218,9 @@ class WhatIf:
 
 
 def what_ifs(given: CclOptions) -> Iterator[WhatIf]:
-    """Yields the usual causes of slow calls, each as other machines."""
+    """Yields the usual causes of slow calls, each as other machines; none for RCCL."""
+    if given.gpu == MI300X:
+        return
     if given.machines > 1:
         for nics in dict.fromkeys((given.nics // 2, given.nics // 4, 1)):
             if 1 <= nics < given.nics:

@@ -10,7 +10,7 @@ from gradwire.network.fabric import Fabric
 from gradwire.scenario.sections.fabric import LONGEST_DELAY_S
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.chooser import Communicator
-from gradwire.workloads.engines.nccl.devices import DEVICES, GpuName
+from gradwire.workloads.engines.nccl.devices import DEVICES, GpuName, counts_as_hopper, default_version
 from gradwire.workloads.engines.nccl.duration import SOCKETS_S, MachineNetwork
 from gradwire.workloads.engines.nccl.efa_plugin import LEAST_MACHINES, Plugin, plugin_of
 from gradwire.workloads.engines.nccl.environment import NET_PEER, TUNER, Environment, environment_of
@@ -106,7 +106,8 @@ class CclOptions:
     nvswitch: bool
     amd: bool
     dtype: str
-    version: str
+    #: None: that which is taken for the GPU.
+    version: str | None
     variables: tuple[str, ...]
     latency: str | None
     delay: str
@@ -119,12 +120,28 @@ class CclOptions:
     #: What NCCL counts for the slot of a GPU, as a topology file has it; None: that of its generation.
     slot_gb_per_s: float | None = None
 
+    @property
+    def nccl(self) -> str:
+        """Returns the version of NCCL. Raises InputFault for a GPU that is not known."""
+        return self.version or default_version(gpu_named(self.gpu))
+
+
+MI300X = "mi300x"
+"""A GPU with RCCL, of which machines are in `ccl_calls`."""
+
+
+def gpu_named(name: str) -> GpuName:
+    """Returns the GPU of this name, for which NCCL is. Raises InputFault for others."""
+    if name not in DEVICES:
+        raise InputFault(f"--gpu {name}: must be one of {', '.join((*DEVICES, MI300X))}")
+    return GpuName(name)
+
 
 def set_up(given: CclOptions, kind: TestedCall = Collective.ALL_REDUCE) -> tuple[Communicator, Wires, list[str]]:
     """The machines, the network, and notes for the reader of a table of a kind of calls. Raises InputFault for options that are wrong or
     impossible."""
+    gpu = gpu_named(given.gpu)
     for option, value, known in (
-        ("--gpu", given.gpu, tuple(DEVICES)),
         ("--transport", given.transport, TRANSPORTS),
         ("--dtype", given.dtype, TYPES),
     ):
@@ -139,7 +156,7 @@ def set_up(given: CclOptions, kind: TestedCall = Collective.ALL_REDUCE) -> tuple
             raise InputFault(f"{option} {count}: must be 1 to {most}")
     if given.machines * given.gpus == 1:
         raise InputFault("--machines 1 --gpus 1: a collective needs two GPUs or more")
-    version, device, transport = version_of(given.version), DEVICES[GpuName(given.gpu)], TRANSPORTS[given.transport]
+    version, device, transport = version_of(given.nccl), DEVICES[gpu], TRANSPORTS[given.transport]
     nic_bps = _parsed("--nic", given.nic, RATE)
     environment = environment_of(_variables(given.variables), version)
     plugin = _plugin(given, version, device.gpu, environment)
@@ -220,6 +237,14 @@ def _notes(given: CclOptions, comm: Communicator, kind: TestedCall) -> list[str]
         else f"NCCL {name_of(comm.version)} ({TAGS[comm.version]}), {comm.gpus} {given.gpu}; all times are NCCL's own",
         _channels_of(comm, kind),
     ]
+    if comm.machine.links and not comm.machine.nvswitch and comm.gpus > 2:
+        notes.append(
+            "without NVSwitch: all links of a GPU are counted for rings, of which a mesh with few may leave some idle"
+        )
+    if counts_as_hopper(gpu_named(given.gpu), comm.version):
+        notes.append(
+            f"NCCL {name_of(comm.version)} does not know {given.gpu}, and counts its links as those of h100 (--nccl 2.25 does)"
+        )
     if comm.machines > 1:
         own_s = comm.plugin.crossing_s if comm.plugin else transport.crossing_s
         latency = f"{own_s * 1e6:g} us, {transport.source}" if given.latency is None else "as given"

@@ -92,7 +92,7 @@ def scenario_of(given: CclOptions, wires: Wires, rows: Sequence[Row]) -> dict[st
     delay_s = DURATION.parse(given.delay)
     permit(Path(STRATEGY_FILE), COMMAND_LINE)  # the command itself names it
     nccl: dict[str, Any] = {
-        "version": given.version,
+        "version": given.nccl,
         "gpu": given.gpu,
         "transport": "tcp" if given.transport == "tcp" else "rdma",
         "nvswitch": given.nvswitch,

@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterator, Sequence
 from gradwire.faults import InputFault
 from gradwire.scenario.loading import Point
 from gradwire.workloads.engines.call_costs import CallCosts
-from gradwire.workloads.engines.nccl.options import DEFAULT_VERSION, NCCL, NcclKeys
+from gradwire.workloads.engines.nccl.devices import GpuName, default_version
+from gradwire.workloads.engines.nccl.options import NCCL, NcclKeys
 from gradwire.workloads.engines.parallel.group_collectives import RING
 from gradwire.workloads.job import Job
 from gradwire.workloads.strategies.megatron import MegatronOptions
@@ -95,7 +96,11 @@ def _assumed(job: Job, options: Options, strategy: str, point: Point) -> Iterato
     if cluster.workers_per_host > 1 and said.local_rate is None and costs.local_bytes_per_s < float("inf"):
         yield f"{byte_rate_text(costs.local_bytes_per_s)} inside a machine (link of {device})"
     if strategy in HAVE_CALLS and CallCosts(job, str(getattr(options, "algorithm", RING))).is_known:
-        yield f"calls' latencies (table of NCCL {DEFAULT_VERSION} for {job.gpu})"
+        assert job.gpu is not None  # its table is known
+        yield f"calls' latencies (table of NCCL {default_version(GpuName(job.gpu))} for {job.gpu})"
+    if isinstance(options, NcclKeys) and options.goes_by_nccl and not (options.nccl.version and options.nccl.gpu):
+        gpu = options.nccl.gpu_for(job.gpu)
+        yield f"NCCL {options.nccl.version_for(gpu)}, by its tables for {gpu.value} (strategy.options.nccl)"
     if cluster.rings > 1 and getattr(options, "channels", 1) is None and getattr(options, "algorithm", RING) == RING:
         if getattr(options, "shard", None) in (None, cluster.workers):
             yield f"{cluster.rings} rings, one for each NIC of a machine (channels)"

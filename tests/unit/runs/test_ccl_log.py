@@ -71,8 +71,8 @@ def test_gpus_are_known_by_their_products_names(text: str, gpu: str) -> None:
 
 
 def test_an_unknown_gpu_is_asked_for() -> None:
-    found = parse_log(head("AMD Instinct MI300X") + "\n" + as_log(DEFAULT), "log")
-    with pytest.raises(InputFault, match=in_order("MI300X", "--gpu")):
+    found = parse_log(head("AMD Instinct MI355X") + "\n" + as_log(DEFAULT), "log")
+    with pytest.raises(InputFault, match=in_order("MI355X", "--gpu")):
         found.options(DEFAULT, frozenset())
     assert found.options(DEFAULT, frozenset({"gpu"})).gpu == "h100"
 
@@ -158,3 +158,18 @@ def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
         read_log(tmp_path / "other")
     with pytest.raises(InputFault, match="several tables"):
         parse_log(as_log(DEFAULT) + "\n" + as_log(DEFAULT), "log")
+
+
+def test_a_log_of_mi300x_is_beside_rccls_model() -> None:
+    ranks = "\n".join(
+        f"#  Rank  {rank} Group  0 Pid   7085 on node1 device  {rank} [0000:{rank}5:00] AMD Instinct MI300X"
+        for rank in range(8)
+    )
+    rows = "536870912     134217728     float     sum      -1    3027.1  177.35  310.37      0\n"
+    rows += "8589934592    2147483648     float     sum      -1    95000  90.42  158.24      0\n"
+    found = parse_log(f"RCCL version : 2.22.3-HEAD:7d8d67c\n{ranks}\n{rows}", "test")
+    given = found.options(DEFAULT, frozenset())
+    assert (given.gpu, given.machines, given.gpus, given.version) == ("mi300x", 1, 8, None)
+    compared = compare(found.rows, given, Collective.ALL_REDUCE)
+    assert [one.is_expected for one in compared] == [True, False]
+    assert explain(found.rows, given, Collective.ALL_REDUCE, compared) is None

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from gradwire.runs.ccl import kind_of, row_of, size_of
-from gradwire.runs.ccl_machines import CclOptions, TestedCall, set_up
+from gradwire.runs.ccl import kind_of, size_of
+from gradwire.runs.ccl_calls import call_machines
+from gradwire.runs.ccl_machines import CclOptions, TestedCall
 from tests.shared.ccl_given import USUAL
 from tests.shared.snippets import ROOT
 
@@ -83,14 +84,13 @@ ROWS = list(rows())
 
 
 def test_the_page_has_all_rows() -> None:
-    assert len(ROWS) >= 55
-    assert sum(row.error is None for row in ROWS) == 9
+    assert len(ROWS) >= 62
+    assert sum(row.error is None for row in ROWS) == 10
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.measured:g}")
 def test_the_page_has_todays_predictions(row: PageRow) -> None:
-    comm, wires, _ = set_up(row.given)
-    now = row_of(comm, wires, row.kind, row.size_bytes, 4)
+    now = call_machines(row.given, row.kind).row(row.size_bytes, 4)
     value = now.bus_bytes_per_s / 1e9 if row.unit is None else now.time_s * UNITS[row.unit]
     assert value == pytest.approx(row.predicted, rel=0.005)
     error = row.predicted / row.measured - 1

@@ -20,7 +20,7 @@ from gradwire.workloads.engines.nccl.pieces import divide
 from gradwire.workloads.engines.nccl.search import GpuMachine
 from gradwire.workloads.engines.nccl.tables import Gpu
 from tests.shared.ccl_given import USUAL
-from tests.shared.parts import in_order
+from tests.shared.parts import in_order, tells
 from tests.unit.workloads.engines.nccl.test_chooser import (
     A100,
     B200,
@@ -309,3 +309,28 @@ def test_a_connection_has_eight_slices_under_way() -> None:
     # Sockets hold what comes, so that nobody waits.
     unlimited = replace(far, back_s=None)
     assert replayed_s(call_of(comm, unlimited, ALL_REDUCE, GIB), unlimited) < 2 * 5e-3 + 2 * sent_s
+
+
+@pytest.mark.parametrize(("gpu", "version"), [("h100", (2, 22)), ("b200", (2, 27)), ("gb200", (2, 27))])
+def test_the_version_is_one_that_knows_the_gpu(gpu: str, version: tuple[int, int]) -> None:
+    comm, _, notes = set_up(replace(USUAL, machines=1, gpu=gpu))
+    assert comm.version == version
+    assert not any("does not know" in note for note in notes)
+
+
+def test_a_version_without_blackwell_is_said() -> None:
+    """Half of the bandwidth: an NVLink of Blackwell counts as one of Hopper."""
+    new, old = (set_up(replace(USUAL, machines=1, gpu="b200", version=version)) for version in (None, "2.22"))
+    assert any(tells(note, "2.22", "b200") for note in old[2])
+    large = [row_of(comm, wires, ALL_REDUCE, GIB, 4).bus_bytes_per_s for comm, wires, _ in (new, old)]
+    assert large[0] > 1.8 * large[1]
+
+
+def test_versions_that_are_not_public_are_named_as_such() -> None:
+    with pytest.raises(InputFault, match=in_order("2.31", "newer", "2.30")):
+        set_up(replace(USUAL, version="2.31"))
+
+
+def test_meshes_are_said_to_be_counted_as_a_whole() -> None:
+    notes = [set_up(replace(USUAL, machines=1, gpu="v100", nvswitch=nvswitch))[2] for nvswitch in (True, False)]
+    assert [any("mesh" in note for note in each) for each in notes] == [False, True]

@@ -12,6 +12,8 @@ from gradwire.runs.free_and_assumed import free_and_assumed
 from gradwire.scenario.loading import Point, resolve
 from gradwire.workloads.engines.call_costs import CallCosts
 from gradwire.workloads.engines.collectives.schedule import Collective
+from gradwire.workloads.engines.nccl.devices import GpuName
+from gradwire.workloads.engines.nccl.options import NcclOptions, setup_of
 from tests.shared.parts import tells
 
 RAILS: Document = {"rate": "25gbit", "topology": "leaf-spine", "leaves": 8, "spines": 2, "rails": True}
@@ -78,3 +80,11 @@ def test_the_line_names_what_was_free_and_assumed() -> None:
     assert "calls" in free
     assert "rings" not in assumed
     assert free_and_assumed([]) == ""
+
+
+@pytest.mark.parametrize(("device", "said"), [("a100", "2.22"), ("b200", "2.27")])
+def test_nccl_is_that_of_the_device(device: str, said: str) -> None:
+    of = point(device=device, options={"algorithm": "nccl"})
+    assert setup_of(of.resolved.job, NcclOptions()) == setup_of(of.resolved.job, NcclOptions(gpu=GpuName(device)))
+    assert setup_of(of.resolved.job, NcclOptions()) != setup_of(of.resolved.job, NcclOptions(gpu=GpuName.H100))
+    assert tells(free_and_assumed([of]), said, device)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gradwire.workloads.engines.nccl.tables import Gpu
+from gradwire.workloads.engines.nccl.tables import Gpu, Version
 
 
 class GpuName(StrEnum):
@@ -68,3 +68,16 @@ DEVICES = {
     GpuName.GB200: NcclDevice(Gpu.BLACKWELL, 18),
     GpuName.GB300: NcclDevice(Gpu.BLACKWELL, 18),
 }
+FIRST_WITH_BLACKWELL: Version = (2, 25)
+"""The first with a rate for Blackwell's NVLink (`SM100_NVLINK_BW`, src/graph/topo.h): older ones count it as Hopper's."""
+DEFAULT_VERSION, DEFAULT_FOR_BLACKWELL = "2.22", "2.27"
+
+
+def default_version(gpu: GpuName) -> str:
+    """Returns the version of NCCL that is taken where none is asked for: one that knows the GPU."""
+    return DEFAULT_FOR_BLACKWELL if DEVICES[gpu].gpu is Gpu.BLACKWELL else DEFAULT_VERSION
+
+
+def counts_as_hopper(gpu: GpuName, version: Version) -> bool:
+    """Returns whether a version takes a GPU of Blackwell for one of Hopper."""
+    return DEVICES[gpu].gpu is Gpu.BLACKWELL and version < FIRST_WITH_BLACKWELL

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.collectives.choice import Layout
 from gradwire.workloads.engines.nccl.chooser import Communicator
-from gradwire.workloads.engines.nccl.devices import DEVICES, GpuName
+from gradwire.workloads.engines.nccl.devices import DEFAULT_FOR_BLACKWELL, DEVICES, GpuName, default_version
 from gradwire.workloads.engines.nccl.environment import Environment, environment_of
 from gradwire.workloads.engines.nccl.search import MAX_GPUS, GpuMachine
 from gradwire.workloads.engines.nccl.tables import Gpu, Version, version_of
@@ -21,7 +21,6 @@ from gradwire.workloads.strategy import Options
 
 NCCL = "nccl"
 """The algorithm that leaves the choice to NCCL."""
-DEFAULT_VERSION = "2.22"
 MOST_MESSAGES = 20_000
 """The most messages of a call in a plan: with three or four ops for each, a hundred calls fit into a plan."""
 
@@ -47,10 +46,10 @@ VersionText = Annotated[
 class NcclOptions(Options):
     """The machines as NCCL sees them, besides their numbers of GPUs and NICs."""
 
-    version: VersionText = DEFAULT_VERSION
-    """Version of NCCL, 2.18 to 2.30."""
-    gpu: GpuName = GpuName.H100
-    """Its tables and NVLink are of this GPU."""
+    version: VersionText | None = None
+    """Version of NCCL, 2.18 to 2.30. Unset: 2.22, and 2.27 for GPUs of Blackwell, which older ones do not know."""
+    gpu: GpuName | None = None
+    """Its tables and NVLink are of this GPU. Unset: the model's device, and h100 for one that NCCL's tables do not have."""
     transport: Literal["tcp", "rdma"] = "rdma"
     """"tcp": sockets, to which GPUs' data are copied; "rdma": NICs read the memory of GPUs (GPUDirect). The messages go by TCP in both."""
     nic: RateBps | None = None
@@ -77,7 +76,20 @@ class NcclOptions(Options):
 
     def environment(self) -> Environment:
         """Returns the settings of the environment variables. Raises InputFault."""
-        return environment_of({name: str(value) for name, value in self.env.items()}, version_of(self.version))
+        known = self.version or (default_version(self.gpu) if self.gpu else DEFAULT_FOR_BLACKWELL)
+        return self.environment_in(version_of(known))
+
+    def environment_in(self, version: Version) -> Environment:
+        """Returns the settings of the environment variables for a version. Raises InputFault."""
+        return environment_of({name: str(value) for name, value in self.env.items()}, version)
+
+    def gpu_for(self, device: str | None) -> GpuName:
+        """Returns the GPU whose tables are taken for a job's device."""
+        return self.gpu or (GpuName(device) if device in list(GpuName) else GpuName.H100)
+
+    def version_for(self, gpu: GpuName) -> str:
+        """Returns the version that is taken for a GPU."""
+        return self.version or default_version(gpu)
 
 
 class NcclKeys(Options):
@@ -156,10 +168,11 @@ def setup_of(job: Job, options: NcclOptions) -> Setup:
     rate_bps = options.nic or job.rate_bps
     if rate_bps is None:
         raise InputFault("strategy.options.nccl.nic: NCCL chooses by the rate of a NIC, which the job does not have")
-    device, version, costs = DEVICES[options.gpu], version_of(options.version), job.costs
+    gpu, costs = options.gpu_for(job.gpu), job.costs
+    device, version = DEVICES[gpu], version_of(options.version_for(gpu))
     return Setup(
         version=version,
-        environment=options.environment(),
+        environment=options.environment_in(version),
         gpu=device.gpu,
         gpu_direct=options.transport == "rdma",
         links=device.links if options.nvlink is None else options.nvlink,

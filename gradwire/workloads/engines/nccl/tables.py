@@ -278,6 +278,12 @@ def version_of(text: str) -> Version:
     numbers = tuple(int(part) for part in parts[:2] if part.isdecimal())
     if len(numbers) == 2 and numbers in TABLES:
         return numbers
+    newest = max(TABLES)
+    if len(numbers) == 2 and numbers > newest:
+        raise InputFault(
+            f"NCCL {text}: newer than {name_of(newest)} ({TAGS[newest]}), the newest whose source was public when these tables were "
+            f"made: take {name_of(newest)}"
+        )
     raise InputFault(f"NCCL {text}: must be one of {', '.join(name_of(version) for version in TABLES)}")
 
 

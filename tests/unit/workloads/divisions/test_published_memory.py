@@ -143,6 +143,11 @@ def test_states_are_those_of_zeros_table_1(name: str, printed_gb: float) -> None
 
 
 def test_experts_are_divided_among_replicas() -> None:
+    """Each of eight GPUs has one expert of eight, all states of it, and an eighth of what the optimizer keeps of the rest."""
     run = PublishedRun("", "mixtral-8x7b", 8, "megatron", {"experts": 8, "sharded_optimizer": True}, 1, 80, False)
-    whole = memory(run._replace(options={"sharded_optimizer": True}))
-    assert memory(run).weights_bytes < whole.weights_bytes / 6
+    expert = 32 * 3 * 4096 * 14336
+    rest = 46_702_792_704 - 8 * expert
+    needed = memory(run)
+    assert needed.weights_bytes == pytest.approx(2 * (rest + expert))
+    assert needed.gradients_bytes == pytest.approx(4 * (rest + expert))
+    assert needed.optimizer_bytes == pytest.approx(12 * (rest / 8 + expert))
