@@ -32,9 +32,11 @@ def raise_file_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
 
 
-DCQCN = "dcqcn"
-"""The congestion control that only the virtual clock's kernel has (vm/patches/6.12/dcqcn.patch). It begins at the line's rate,
-which is a socket option."""
+OWN_CONTROLS = ("dcqcn", "swift", "nscc")
+"""Congestion controls that only the virtual clock's kernel has (vm/patches/6.12, dcqcn.patch and delays.patch)."""
+KNOWS_LINE = ("dcqcn", "nscc")
+"""Those that have to know the line's rate, which is a socket option: DCQCN begins at it, and NSCC's largest window follows from
+it."""
 NAME_BYTES = 16
 """TCP_CA_NAME_MAX of linux/tcp.h."""
 INFO = struct.Struct("=76xII16xI88xII")
@@ -53,7 +55,7 @@ def choose_congestion(sock: socket.socket, name: str) -> None:
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
     except OSError as refused:
-        if name == DCQCN:
+        if name in OWN_CONTROLS:
             raise MachineFault(
                 f"transport.congestion = '{name}': only the kernel of the virtual clock has it, as gradwire builds it for "
                 "Linux 6.12: leave out --clock wall"
@@ -186,7 +188,7 @@ class SocketOptions:
     #: Bytes that the longest round trip holds at the line's rate, if links have a delay: agents then report the windows
     #: of their connections. 0 otherwise.
     path_bytes: int = 0
-    #: Payload that a host's line carries, at which DCQCN begins; 0 for other congestion controls.
+    #: Payload that a host's line carries, for congestion controls that have to know it (KNOWS_LINE); 0 for others.
     line_bytes_per_s: int = 0
 
     @property

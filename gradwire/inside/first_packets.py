@@ -10,6 +10,7 @@ What is sent is TCP's RST for a connection that nobody has, which hosts ignore (
 
 from __future__ import annotations
 
+import math
 import socket
 import struct
 import time
@@ -21,6 +22,7 @@ import numpy as np
 from gradwire.datatypes.plan import Plan
 from gradwire.network.fabric import CONTROL_BAND, Fabric, band_of_class, dscp_of_band, socket_priority
 from gradwire.network.links import Port
+from gradwire.network.routes import most_trunks_on_way
 from gradwire.network.sprayed_ways import chunk_bits, turns_of, way_of_turn
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.topo.network import Network
@@ -28,6 +30,10 @@ from gradwire.topo.switch_sockets import enlarge_switch_sockets, switch_process
 
 SETTLING_S = 0.02
 """Time in which switches learn the last flows: they need less than 2 ms for 5,000."""
+FIRST_ROOM, ADDED_ROOM, ADDED_AFTER_S = 10_000, 1_000, 0.5
+"""Open vSwitch has room for so many flows, and for so many more after each look at those that it has (udpif_create and
+udpif_revalidator of ofproto/ofproto-dpif-upcall.c); a burst without a flow goes through its process, or is lost. An
+all-to-all of 32 hosts over 8 spines has 37,000 flows, and took a minute until there was room."""
 HOST_PAUSE_S = 0.001
 """Time after each host's packets, in which Open vSwitch takes them: what waits for it has room for some 60,000."""
 DISCARD_PORT = 9
@@ -48,7 +54,9 @@ def announce_ways(network: Network, plans: Sequence[Plan]) -> None:
     if not network.userspace:
         enlarge_switch_sockets(switch_process())
     turn_of_way = {way_of_turn(fabric, turn): turn for turn in reversed(range(turns_of(fabric)))}
-    for host, flows in flows_by_host(plans).items():
+    by_host = flows_by_host(plans)
+    room_s = time_for_room_s(fabric, sum(map(len, by_host.values())) * len(turn_of_way))
+    for host, flows in by_host.items():
         with (
             network_namespace(namespace_of(network.host_pid(host))),
             socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender,
@@ -57,8 +65,16 @@ def announce_ways(network: Network, plans: Sequence[Plan]) -> None:
             for (peer, band), turn in product(flows, turn_of_way.values()):
                 sender.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, socket_priority(band))
                 sender.send(frame(fabric, host, peer, band, turn << chunk_bits(fabric)))
-        time.sleep(HOST_PAUSE_S)
+        # The flows of the first host are what the room grows for.
+        time.sleep(HOST_PAUSE_S + room_s)
+        room_s = 0.0
     time.sleep(SETTLING_S)
+
+
+def time_for_room_s(fabric: Fabric, ways: int) -> float:
+    """How long switches need for room for a flow of each way of each pair of hosts: one in every switch that it passes."""
+    missing = ways * (most_trunks_on_way(fabric) + 1) - FIRST_ROOM
+    return (math.ceil(missing / ADDED_ROOM) + 1) * ADDED_AFTER_S if missing > 0 else 0.0
 
 
 def flows_by_host(plans: Sequence[Plan]) -> dict[int, list[tuple[int, int]]]:

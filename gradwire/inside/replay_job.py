@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gradwire.datatypes.plan import Plan
 from gradwire.inside.deadlock_watch import watching
+from gradwire.inside.first_packets import announce_ways
 from gradwire.inside.point import bench, run_inside
 from gradwire.inside.point_protocol import (
     REPLAY_TASK_FILE,
@@ -56,6 +57,7 @@ def _replay_all(folder: Path) -> None:
         switch_prefix="gr",
         compiled_agent=task.compiled_agent,
     ) as ready:
+        announce_ways(ready.testbed.network, [Plan.load(folder / plan_file(number)) for number in range(task.plans)])
         for number in range(task.plans):
             path = folder / plan_file(number)
             before = CounterReading(ready.testbed.network) if task.count else None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from gradwire.agents.connections import DCQCN, SocketOptions
+from gradwire.agents.connections import KNOWS_LINE, SocketOptions
 from gradwire.analysis.fluid.steady import MeasuredIterations
 from gradwire.analysis.point_frames import points_frame, write_points_csv
 from gradwire.analysis.points import PointResult, pool_seeds
@@ -213,7 +213,7 @@ def sockets_of(section: PointSection, fabric: Fabric, clock: Clock, unsent_bytes
     grown = is_grown(section, fabric)
     bytes_each = 0 if grown else buffer_bytes(section, fabric)
     if clock.name == "virtual" or grown:
-        line = round(max(fabric.host_bps) * fabric.goodput_share() / 8) if section.congestion == DCQCN else 0
+        line = round(max(fabric.host_bps) * fabric.goodput_share() / 8) if section.congestion in KNOWS_LINE else 0
         return SocketOptions(bytes_each, unsent_bytes, section.congestion, path_bytes(section, fabric), line)
     return SocketOptions(
         max(SMALLEST_BUFFER_BYTES, bytes_each // clock.scale),

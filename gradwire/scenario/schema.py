@@ -176,7 +176,7 @@ class TransportSection(Section):
     unsent: SizeBytes | None = Field(None, ge=16384, le=LARGEST_SOCKET_BYTES)
     """Where messages are buffered: how much may wait unsent in a socket, of TCP or of a multicast flow. Unset: as in the strategy's
     system, or 1 MiB where that buffers nothing."""
-    congestion: Literal["cubic", "dctcp", "bbr", "reno", "dcqcn"] | None = None
+    congestion: Literal["cubic", "dctcp", "bbr", "reno", "dcqcn", "swift", "nscc"] | None = None
     """TCP's congestion control. Unset: the kernel's default, which is cubic on the virtual clock; with `fabric.buffer` or `fabric.ecn`,
     cubic."""
     agents: Literal["one", "per-host"] = "one"

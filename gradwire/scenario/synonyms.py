@@ -74,6 +74,8 @@ SYNONYMS: dict[str, Sequence[str]] = {
     "congestion_control": ("transport.congestion", "fabric.host.NAME.sysctl"),
     "dctcp": ("transport.congestion", "fabric.host.NAME.sysctl"),
     "dcqcn": ("transport.congestion", "fabric.host.NAME.sysctl"),
+    "swift": ("transport.congestion", "fabric.host.NAME.sysctl"),
+    "nscc": ("transport.congestion", "fabric.host.NAME.sysctl"),
     "window": ("transport.buffer",),
     "rcvbuf": ("transport.buffer",),
     "sndbuf": ("transport.buffer",),

@@ -28,6 +28,8 @@ NLM_F_REQUEST = 1
 NLMSG_ERROR = 2
 LINE_COUNTERS = Path("/proc/lines")
 """Where the kernel tells what lines carry (topo/line_counters.py)."""
+BASE_RTT = Path("/proc/sys/net/ipv4/tcp_base_rtt_us")
+"""Where hosts find how long a round trip of their empty network takes (vm/patches/6.12/delays.patch)."""
 NETEM_WITH_SEED = ["handle", "2:", "netem", "loss", "1%", "seed", "1"]
 
 
@@ -46,6 +48,8 @@ class Abilities:
     #: The kernel counts what lines carry, and HTB charges each frame of a burst what it occupies on the line
     #: (vm/patches/6.12/lines.patch).
     counts_lines: bool = False
+    #: Congestion controls that look at delays can be told the network's round trip (vm/patches/6.12/delays.patch).
+    has_base_rtt: bool = False
 
 
 def probe_kernel() -> Abilities:
@@ -58,7 +62,7 @@ def probe_kernel() -> Abilities:
     # Kernels before 6.6 accept netem's seed silently and ignore it.
     has_seed = any("seed" in table_at(qdisc, "options") for qdisc in last)
     has_openvswitch = _has_generic_netlink_family("ovs_datapath")
-    abilities = Abilities(has_prio, has_fq, has_openvswitch, has_seed, LINE_COUNTERS.exists())
+    abilities = Abilities(has_prio, has_fq, has_openvswitch, has_seed, LINE_COUNTERS.exists(), BASE_RTT.exists())
     LOG.info("kernel abilities: %s", asdict(abilities))
     return abilities
 

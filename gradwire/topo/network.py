@@ -44,6 +44,7 @@ from gradwire.topo.wiring import (
     asked_of_switches,
     bridge_arguments,
     check_interfaces,
+    distance_sysctls,
     host_sysctls,
     inner_end_of_far,
     kernel_sysctls,
@@ -263,7 +264,8 @@ class Network:
         if self._owns_kernel:
             for name, value in kernel_sysctls(self._socket_bytes, self.fabric.host_tcp).items():
                 write_sysctl(name, value)
-        settings = host_sysctls(self.fabric, userspace=self.userspace)
+        told = distance_sysctls(self.fabric) if self._abilities.has_base_rtt else {}
+        settings = {**host_sysctls(self.fabric, userspace=self.userspace), **told}
         self._own_settings = frozenset(settings)
         for host in range(self.fabric.endpoints):
             with network_namespace(namespace_of(self.host_pid(host))):

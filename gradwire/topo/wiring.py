@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,6 +11,7 @@ from functools import cached_property
 from gradwire.datatypes.host_settings import STOCK_SEND_BYTES, HostTcp
 from gradwire.faults import InputFault, MachineFault
 from gradwire.network.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port
+from gradwire.network.path_delays import longest_round_trip_s
 from gradwire.topo.long_links import inner_ends
 from gradwire.topo.netlink.addresses import only_waits
 
@@ -90,6 +92,12 @@ KERNEL_SYSCTLS: Mapping[str, str] = {
     "net/core/netdev_max_backlog": "1000000",
 }
 """Parameters of the whole kernel, to be set only if the kernel is this run's alone."""
+
+
+def distance_sysctls(fabric: Fabric) -> dict[str, str]:
+    """What hosts of the virtual clock's kernel are told of the network: its longest round trip, from which congestion
+    controls tell waiting from distance. Faults that add delays are what they are to notice."""
+    return {"net/ipv4/tcp_base_rtt_us": str(math.ceil(longest_round_trip_s(fabric, ()) * 1e6 - 1e-6))}
 
 
 def host_sysctls(fabric: Fabric, *, userspace: bool) -> dict[str, str]:

@@ -35,7 +35,7 @@ ip link set lo up || fail "cannot raise the loopback interface"
 if [ -f /etc/resolv.conf ] && [[ $(</etc/resolv.conf) = *nameserver* ]]; then
     mount --bind /dev/null /etc/resolv.conf || fail "cannot hide /etc/resolv.conf"
 fi
-# Hosts choose among all congestion controls that there are. Without this, dctcp and dcqcn are the first network namespace's alone.
+# Hosts choose among all congestion controls that there are. Without this, dctcp, dcqcn and nscc are the first network namespace's alone.
 read -r congestion_controls </proc/sys/net/ipv4/tcp_available_congestion_control &&
     echo "$congestion_controls" >/proc/sys/net/ipv4/tcp_allowed_congestion_control || fail "cannot allow TCP's congestion controls"
 # A process that carries many hosts may raise its limit to a socket for each of their flows. Not the limit in force: there are programs

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 import benchmarks
-from benchmarks import lossless, soak, start_up
+from benchmarks import deepep, htsim_cases, lossless, soak, start_up, transports
 from benchmarks.fitting import fit_compute_time, fit_late_share
 from benchmarks.performance import page
 from benchmarks.performance.cost import Cost, Figures, Spread
+from gradwire.network.fabric import Fabric
 from gradwire.scenario.loading import load_scenario, scenario_of
 from gradwire.scenario.resolution.compilation import compile_point
 from gradwire.scenario.sections.fault import NEEDS
@@ -112,3 +113,33 @@ def test_an_expected_bandwidth_is_that_of_its_case_and_network(
 def test_what_is_expected_of_nothing_is_refused(text: str, told: str) -> None:
     with pytest.raises(ValueError, match=re.escape(told)):
         lossless.expectation_of(text)
+
+
+def test_theories_of_windows_by_round_trips() -> None:
+    assert transports.swift_target_s(4e-6, 100) == pytest.approx(29e-6)
+    assert transports.swift_target_s(4e-6, 0.05) == pytest.approx(129e-6)
+    fabric = Fabric(9, 100e9, delay_s=1e-6, ecn_bytes=25_000, mtu_bytes=transports.MTU_BYTES, gso_bytes=4162)
+    assert 25e-6 < transports.swift_queue_s(fabric, 2) < transports.swift_queue_s(fabric, 32) < 125e-6
+    assert transports.nscc_queue_s(fabric, 1) == pytest.approx(2e-6)
+    assert transports.nscc_queue_s(fabric, 8) == pytest.approx(4e-6)
+    assert transports.nscc_queue_s(fabric, 64) == pytest.approx(64 * 4186 * 8 / 100e9 - 4e-6)
+
+
+def test_connection_matrices_are_read_where_all_flows_begin_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "two.cm"
+    path.write_text("Nodes 16\nConnections 2\n0->15 start 0 size 2000000\n7->5 id 1 start 0 size 10\n")
+    assert [(each.src, each.dst, each.size_bytes) for each in htsim_cases.transfers_of(path)] == [
+        (0, 15, 2000000),
+        (7, 5, 10),
+    ]
+    path.write_text("0->15 trigger 1 size 2000000\n")
+    with pytest.raises(ValueError, match="do not begin at 0"):
+        htsim_cases.transfers_of(path)
+
+
+def test_what_deepep_sends_over_the_network() -> None:
+    straight = deepep.Exchange("low-latency", 16, deepep.FP8_BYTES).transfers()
+    assert sum(each.size_bytes for each in straight if each.src == 3) == 128 * 8 // 2 * deepep.FP8_BYTES
+    by_server = deepep.Exchange("normal", 64, deepep.FP8_BYTES).transfers()
+    assert {each.dst % deepep.GPUS for each in by_server if each.src == 3} == {3}
+    assert len(by_server) == 64 * 7

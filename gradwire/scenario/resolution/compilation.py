@@ -18,14 +18,14 @@ from gradwire.scenario.definitions.conversion import catalogue_of, made_up, made
 from gradwire.scenario.explanations import validated_options
 from gradwire.scenario.resolution.costs import cost_defects, costs_of, drawn_times, gpu_of
 from gradwire.scenario.resolution.job_placement import hosts_needed, placed, refuse_thousands
+from gradwire.scenario.resolution.network_fit import network_defects
 from gradwire.scenario.resolution.networks import fabric_of, refuse_rdma, refuse_sprayed
 from gradwire.scenario.resolution.part_place import part_defects
-from gradwire.scenario.resolution.planned_faults import fault_defects
 from gradwire.scenario.resolution.transport_fit import buffer_bytes, congestion_defects
 from gradwire.scenario.schema import ClusterSection, ModelSection, PointSection
 from gradwire.scenario.sections.fault import hosts_named as hosts_of_tenants
 from gradwire.scenario.sections.fault import may_lose
-from gradwire.scenario.sections.program import class_beside, program_defects
+from gradwire.scenario.sections.program import class_beside
 from gradwire.scenario.sections.program import hosts_named as hosts_of_programs
 from gradwire.workloads.called_strategy import classes_of_strategy, has_aggregators, plans_of_strategy
 from gradwire.workloads.divided_messages import divided
@@ -183,8 +183,7 @@ class ResolvedPoint:
             except InputFault as fault:
                 lines += str(fault).splitlines()
             else:
-                lines += program_defects(self.section.program, self.fabric.host_names(), self.fabric.classes)
-                lines += fault_defects(self.section.fault, self.fabric, 0, self.workers_of_jobs)
+                lines += network_defects(self.section, self.fabric, 0, self.workers_of_jobs)
         return tuple(dict.fromkeys(lines))
 
     @property
@@ -228,9 +227,8 @@ class ResolvedPoint:
             classes = 1 if options is None else attempt(partial(classes_of_strategy, self.strategy, options)) or 1
             attempt(lambda: _fabric(self.section, cluster.ports, None, classes))
         if has_network and (fabric := attempt(lambda: self.fabric)) is not None:
-            lines += program_defects(self.section.program, fabric.host_names(), fabric.classes)
             lines += part_defects(self.section, fabric)
-            lines += fault_defects(self.section.fault, fabric, self.job.cluster.workers)
+            lines += network_defects(self.section, fabric, self.job.cluster.workers)
         return tuple(dict.fromkeys(lines))
 
 

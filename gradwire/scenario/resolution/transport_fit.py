@@ -22,7 +22,11 @@ SOCKETS_SHARE = 0.5
 """Share of the machine's memory for sockets; the rest is for the network, the plan and the logs."""
 
 
-REACTS_TO_MARKS: Mapping[str, str] = {"dctcp": '"100KB" at 10 Gbit/s', "dcqcn": "{}, for marks as in its paper"}
+REACTS_TO_MARKS: Mapping[str, str] = {
+    "dctcp": '"100KB" at 10 Gbit/s',
+    "dcqcn": "{}, for marks as in its paper",
+    "nscc": '"100KB" at 100 Gbit/s',
+}
 """Congestion controls that do nothing without marks, with what to write for `fabric.ecn`."""
 SET_BY_AGENTS: Mapping[str, str] = {
     "net.ipv4.tcp_wmem": "transport.buffer",

@@ -37,16 +37,20 @@ title = "What hosts have"
 workers = 2
 [fabric]
 rate = "10gbit"
+delay = "1.5us"
 [fabric.host.all]
 sysctl = { "net.ipv4.tcp_limit_output_bytes" = 262144 }
+[fabric.host.h1]
+sysctl = { "net.ipv4.tcp_congestion_control" = "swift" }
 [fabric.host.h2]
-sysctl = { "net.ipv4.tcp_congestion_control" = "dcqcn" }
+sysctl = { "net.ipv4.tcp_congestion_control" = "nscc" }
 [program.look]
 command = """
     + "'''"
     + """
 cd /proc/sys/net/ipv4
-echo "{\\"control\\": \\"$(cat tcp_congestion_control)\\", \\"unsent\\": $(cat tcp_limit_output_bytes)}" >>$GRADWIRE_FIGURES
+control=$(cat tcp_congestion_control) unsent=$(cat tcp_limit_output_bytes) base_us=$(cat tcp_base_rtt_us)
+echo "{\\"control\\": \\"$control\\", \\"unsent\\": $unsent, \\"base_us\\": $base_us}" >>$GRADWIRE_FIGURES
 """
     + "'''"
     + """
@@ -87,9 +91,9 @@ def test_programs_find_them_and_the_verdict_knows_who_changed_them(tmp_path: Pat
     done = run(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = read_csv(tmp_path / "runs" / "own" / "figures.csv")
-    assert [(row["host"], row["control"], row["unsent"]) for row in rows] == [
-        ("h1", "cubic", "262144"),
-        ("h2", "dcqcn", "262144"),
+    assert [(row["host"], row["control"], row["unsent"], row["base_us"]) for row in rows] == [
+        ("h1", "swift", "262144", "6"),
+        ("h2", "nscc", "262144", "6"),
     ]
     (tmp_path / "own.toml").write_text(
         PROGRAMS.replace("\ncd", "\necho 4096 >/proc/sys/net/ipv4/tcp_limit_output_bytes; cd")

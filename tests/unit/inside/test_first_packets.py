@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from dataclasses import replace
 
-from gradwire.inside.first_packets import checksum, flows_by_host, frame
+from gradwire.inside.first_packets import checksum, flows_by_host, frame, time_for_room_s
 from gradwire.network.fabric import CONTROL_BAND, Fabric, Routing, Topology, band_of_class, dscp_of_band
 from gradwire.network.frame_sizes import ETHERNET_HEADER_BYTES
 from gradwire.network.wire.headers import read_segment
@@ -44,3 +44,9 @@ def test_messages_and_their_acks_have_first_packets() -> None:
     assert {target for host in (1, 2, 3) for target, _ in flows[host]} == {0}  # they start together
     assert flows_by_host([plan, plan]) == flows_by_host([plan])
     assert replace(FABRIC, routing=Routing.ECMP).routing.policy.writes_ways is False
+
+
+def test_switches_get_time_for_more_flows_than_they_have_room_for() -> None:
+    assert time_for_room_s(FABRIC, 3_333) == 0.0  # in three switches each
+    assert time_for_room_s(FABRIC, 3_334) == 1.0
+    assert time_for_room_s(FABRIC, 12_288) == 14.0

@@ -14,6 +14,7 @@ from gradwire.topo.wiring import (
     asked_of_switches,
     bridge_arguments,
     check_interfaces,
+    distance_sysctls,
     host_sysctls,
     kernel_sysctls,
     link_commands,
@@ -115,6 +116,12 @@ def test_no_tool_of_open_vswitch_waits_for_ever_for_a_daemon_that_has_died() -> 
     lines = [line for path in PACKAGE.rglob("*.sh") for line in path.read_text().splitlines() if "ovs-vsctl " in line]
     assert lines
     assert all(" --timeout=" in line for line in lines)
+
+
+def test_hosts_are_told_the_longest_round_trip() -> None:
+    assert distance_sysctls(SINGLE) == {"net/ipv4/tcp_base_rtt_us": "0"}
+    assert distance_sysctls(replace(SINGLE, delay_s=1e-6)) == {"net/ipv4/tcp_base_rtt_us": "4"}
+    assert distance_sysctls(replace(SINGLE, delay_s=0.3e-6)) == {"net/ipv4/tcp_base_rtt_us": "2"}
 
 
 def test_stock_hosts_have_what_linux_comes_with() -> None:

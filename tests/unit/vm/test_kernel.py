@@ -184,6 +184,7 @@ def test_a_patch_for_one_version_leaves_others_alone() -> None:
     names = {version: [path.name for path in kernel_source.patches_for(version)] for version in ((6, 12), (7, 2))}
     special = [
         "dcqcn.patch",
+        "delays.patch",
         "exact-line.patch",
         "handed-namespaces.patch",
         "lines.patch",

@@ -124,11 +124,27 @@ def test_cubic_is_asked_for_where_nothing_else_is(keys: dict[str, str]) -> None:
     assert section(congestion="reno").congestion == "reno"
 
 
-@pytest.mark.parametrize("congestion", ["dctcp", "dcqcn"])
+@pytest.mark.parametrize("congestion", ["dctcp", "dcqcn", "nscc"])
 def test_controls_that_react_to_marks_need_them(congestion: str) -> None:
-    (line,) = ResolvedPoint(section(congestion=congestion)).misfits
+    (line,) = ResolvedPoint(section(fabric={"delay": "1us"}, congestion=congestion)).misfits
     assert tells(line, f"transport.congestion = '{congestion}':", "set fabric.ecn")
-    assert ResolvedPoint(section(fabric=MARKING, congestion=congestion)).misfits == ()
+    assert ResolvedPoint(section(fabric={**MARKING, "delay": "1us"}, congestion=congestion)).misfits == ()
+
+
+def test_windows_of_a_round_trip_need_one() -> None:
+    (line,) = ResolvedPoint(section(fabric=MARKING, congestion="nscc")).misfits
+    assert tells(line, "transport.congestion = 'nscc':", "set fabric.delay")
+    one_link = {**MARKING, "link": {"h1": {"delay": "1us"}}}
+    assert ResolvedPoint(section(fabric=one_link, congestion="nscc")).misfits == ()
+    assert ResolvedPoint(section(congestion="swift")).misfits == ()
+
+
+@pytest.mark.parametrize(
+    ("congestion", "is_told"), [("dcqcn", True), ("nscc", True), ("swift", False), ("dctcp", False)]
+)
+def test_who_has_to_know_the_line_is_told(congestion: str, is_told: bool) -> None:
+    wanted = section(fabric={**MARKING, "delay": "1us"}, congestion=congestion)
+    assert (sockets_of(wanted, ResolvedPoint(wanted).fabric, Clock(), None).line_bytes_per_s > 0) is is_told
 
 
 def test_dcqcn_has_the_marks_of_its_paper() -> None:
