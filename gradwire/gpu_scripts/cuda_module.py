@@ -39,7 +39,8 @@ def present_module(device: ScriptDevice) -> None:
     cuda.nccl.version = lambda: library().version
     present_accelerator(device)
     for name in REFUSED:
-        setattr(cuda, name, _refusing(f"torch.cuda.{name}"))
+        refusing = _refusing(f"torch.cuda.{name}")
+        setattr(cuda, name, type(name, (), {"__new__": refusing}) if name[0].isupper() else refusing)
 
 
 def present_accelerator(device: ScriptDevice) -> None:

@@ -60,7 +60,10 @@ class Kernels(TorchDispatchMode):
         if crosses and not is_made_there:
             device.clock.sleep_until(device.clock.current.end_ns)
         with making(device, on_device=True) if on_device and func.namespace in COLLECTIVES else nullcontext():
-            out = self._result(func, args, kwargs, on_device=on_device)
+            try:
+                out = self._result(func, args, kwargs, on_device=on_device)
+            except NotImplementedError as error:
+                raise NotImplementedError(f"gradwire: {func}, which PyTorch's build for CPUs does not have") from error
         if is_made_there:
             for each in tensors_in((out,)):
                 if not each.is_meta:

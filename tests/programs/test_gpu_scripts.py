@@ -24,8 +24,10 @@ pytestmark = pytest.mark.programs
 DEVICE = DEVICES["mi210"]
 HERE = Path(__file__).parent
 LINE_MB_PER_S = 25e9 * 1448 / 1538 / 8 / 1e6
-GRADIENTS_MB = 4 * 1024 * 1024 * 4 / 1e6
-"""Of the example with four layers of 1,024 times 1,024."""
+GRADIENTS_MB = 4 * 2048 * 2048 * 4 / 1e6
+"""Of the example with four layers of 2,048 times 2,048."""
+HIDDEN = 0.95
+"""Of computing and the line together, an iteration takes at most this: DDP hides most of a backward pass."""
 
 
 def run(ranks: int, words: list[str], tmp_path: Path, *, computes: bool, memory_bytes: int = 1 << 30) -> list[str]:
@@ -129,17 +131,7 @@ def test_divided_training_ends_as_training_of_one_process_does(tmp_path: Path, w
 def test_a_ddp_script_on_two_hosts_fills_the_line_while_it_computes(tmp_path: Path) -> None:
     packages, *python = python_with_rccl()[1:]
     words = ("--workers", "2", "--rate", "25gbit", "--launch", "torch", "--gpus", "1", "--memory", "6G")
-    script = (
-        str(ROOT / "examples" / "ddp_on_gpus.py"),
-        "--layers",
-        "4",
-        "--width",
-        "1024",
-        "--batch",
-        "4096",
-        "--bucket-mb",
-        "4",
-    )
+    script = (str(ROOT / "examples" / "ddp_on_gpus.py"), "--layers", "4")
     path = f"{packages.partition('=')[2]}"
     line = ["sh", "-c", f'PYTHONPATH=$PYTHONPATH:{path} exec "$0" "$@"', *python, *script]
     done = execute(tmp_path, *words, "--", *line)
@@ -148,7 +140,7 @@ def test_a_ddp_script_on_two_hosts_fills_the_line_while_it_computes(tmp_path: Pa
     alone_ms = float(told[0].split()[-2])
     last_ms = float(told[-2].split()[2])
     on_line_ms = GRADIENTS_MB / LINE_MB_PER_S * 1e3
-    assert max(alone_ms, on_line_ms) < last_ms < alone_ms + on_line_ms * 1.05
+    assert max(alone_ms, on_line_ms) < last_ms < HIDDEN * (alone_ms + on_line_ms)
     uses = done.summary()["device_use"]
     assert [use["place"] for use in uses] == ["h1", "h2"]
     assert uses[0]["flops"] == uses[1]["flops"] > 0
