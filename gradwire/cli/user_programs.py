@@ -27,6 +27,7 @@ from gradwire.cli.traffic_tables import ports_table
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
 from gradwire.gpus.choice import MOST_DEVICES, GpuChoice
+from gradwire.gpus.device_use import use_text
 from gradwire.gpus.hip_devices import DEFAULT_DEVICE, hip_device
 from gradwire.gpus.invented_calls import invented_text
 from gradwire.gpus.stand_ins import stand_ins_folder
@@ -254,7 +255,8 @@ def _show(summary: ProgramRunSummary, request: JobRequest) -> bool:
     made = network_checks(network_state(report, request.fabric))
     failed = [check for check in made if not check.ok]
     terminal.console.print(_held(made), highlight=False)
-    for line in (*pause_lines(request.fabric, report.pauses), *filter(None, [invented_text(summary.invented)])):
+    of_gpus = filter(None, [use_text(summary.device_use), invented_text(summary.invented)])
+    for line in (*pause_lines(request.fabric, report.pauses), *of_gpus):
         terminal.console.print(line, markup=False, highlight=False)
     _tell_state(summary, request, failed)
     terminal.name_files({"outputs": folder / "output", "summary": folder / "summary.json"})

@@ -118,7 +118,7 @@ def execute(
         bool,
         typer.Option(
             "--gpu-data",
-            help="GPUs really move and add data; otherwise what is larger than 1 MiB only takes its time, and results are invented",
+            help="GPUs really move and compute data; otherwise large collectives, copies and products only take time and are invented",
         ),
     ] = False,
 ) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gradwire import PACKAGE
 from gradwire.gpus.hip_devices import HipDevice
 from gradwire.gpus.stand_ins import PRELOADED
 
@@ -14,6 +15,8 @@ MOST_DEVICES = 16
 CALLS_VARIABLE = "GRADWIRE_GPU_CALLS"
 SHARED_VARIABLE = "GRADWIRE_GPU_SHARED"
 """Names the folder of what the processes of one host share, for programs without an emulated host, whose own /dev/shm it is."""
+SCRIPT_START = PACKAGE / "script_start"
+"""A folder on the path of Pythons, of which a script that imports torch finds these GPUs."""
 NS_PER_S = 1e9
 
 
@@ -36,6 +39,8 @@ def variables(choice: GpuChoice, inherited: Mapping[str, str], calls_file: Path)
     device = choice.device
     return {
         "LD_LIBRARY_PATH": _before(str(choice.stand_ins), inherited.get("LD_LIBRARY_PATH", "")),
+        "PYTHONPATH": _before(str(SCRIPT_START), inherited.get("PYTHONPATH", "")),
+        "GRADWIRE_SCRIPT_START": "gradwire.gpu_scripts.start",
         "LD_PRELOAD": _before(str(choice.stand_ins / PRELOADED), inherited.get("LD_PRELOAD", "")),
         "GRADWIRE_GPUS": str(choice.count),
         "GRADWIRE_GPU_DATA": str(int(choice.moves_data)),
@@ -44,6 +49,9 @@ def variables(choice: GpuChoice, inherited: Mapping[str, str], calls_file: Path)
         "GRADWIRE_GPU_XGMI": str(int(choice.count > 1)),
         "GRADWIRE_GPU_MEMORY_BYTES": str(device.memory_bytes),
         "GRADWIRE_GPU_UNITS": str(device.compute_units),
+        "GRADWIRE_GPU_HALF_RATE": f"{device.half_flops_per_s:.0f}",
+        "GRADWIRE_GPU_BFLOAT16_RATE": f"{device.bfloat16_flops_per_s:.0f}",
+        "GRADWIRE_GPU_SINGLE_RATE": f"{device.single_flops_per_s:.0f}",
         "GRADWIRE_GPU_MEMORY_RATE": f"{device.memory_bytes_per_s:.0f}",
         "GRADWIRE_GPU_BUS_RATE": f"{device.bus_bytes_per_s:.0f}",
         "GRADWIRE_GPU_LINK_RATE": f"{device.link_bytes_per_s:.0f}",

@@ -29,6 +29,10 @@ class HipDevice:
     bus_bytes_per_s: float
     #: Over one link of XGMI to another device of the host.
     link_bytes_per_s: float
+    #: FLOP/s of fp16, bf16 and fp32, in matrices where the device has units for them.
+    half_flops_per_s: float
+    bfloat16_flops_per_s: float
+    single_flops_per_s: float
     #: From a launch until the kernel runs. No data sheet has it, so it is zero: the host's part and the device's are left out.
     launch_s: float = 0.0
 
@@ -38,26 +42,27 @@ DEVICES = {
     for device in (
         HipDevice(
             "mi50",
-            "AMD Instinct MI50 (data sheet: 60 compute units, 32 GB at 1,024 GB/s, PCIe 4.0 x16, two links of 92 GB/s both ways)",
-            *("gfx906", 32 * GIB, 60, 1.024e12, PCIE_4_X16_BYTES_PER_S, 46e9),
+            "AMD Instinct MI50 (data sheet: 60 compute units, 32 GB at 1,024 GB/s, PCIe 4.0 x16, two links of 92 GB/s "
+            "both ways; 26.5 TFLOP/s of fp16, 13.3 of fp32, which stands for bf16 too)",
+            *("gfx906", 32 * GIB, 60, 1.024e12, PCIE_4_X16_BYTES_PER_S, 46e9, 26.5e12, 13.3e12, 13.3e12),
         ),
         HipDevice(
             "mi100",
             "AMD Instinct MI100 (data sheet: 120 compute units, 32 GB at 1,228.8 GB/s, PCIe 4.0 x16, three links of 92 GB/s "
-            "both ways)",
-            *("gfx908", 32 * GIB, 120, 1.2288e12, PCIE_4_X16_BYTES_PER_S, 46e9),
+            "both ways; in matrices 184.6 TFLOP/s of fp16, 92.3 of bf16, 46.1 of fp32)",
+            *("gfx908", 32 * GIB, 120, 1.2288e12, PCIE_4_X16_BYTES_PER_S, 46e9, 184.6e12, 92.3e12, 46.1e12),
         ),
         HipDevice(
             "mi210",
             "AMD Instinct MI210 (data sheet: 104 compute units, 64 GB at 1,638.4 GB/s, PCIe 4.0 x16, three links of 100 GB/s "
-            "both ways)",
-            *("gfx90a", 64 * GIB, 104, 1.6384e12, PCIE_4_X16_BYTES_PER_S, 50e9),
+            "both ways; in matrices 181 TFLOP/s of fp16 and bf16, 45.3 of fp32)",
+            *("gfx90a", 64 * GIB, 104, 1.6384e12, PCIE_4_X16_BYTES_PER_S, 50e9, 181.0e12, 181.0e12, 45.3e12),
         ),
         HipDevice(
             "mi250x",
             "one of two dies of an AMD Instinct MI250X (data sheet, of both: 220 compute units, 128 GB at 3,276.8 GB/s, links of "
-            "100 GB/s both ways; its link to the host as PCIe 4.0 x16)",
-            *("gfx90a", 64 * GIB, 110, 1.6384e12, PCIE_4_X16_BYTES_PER_S, 50e9),
+            "100 GB/s both ways; in matrices 383 TFLOP/s of fp16 and bf16, 95.7 of fp32; its link to the host as PCIe 4.0 x16)",
+            *("gfx90a", 64 * GIB, 110, 1.6384e12, PCIE_4_X16_BYTES_PER_S, 50e9, 191.5e12, 191.5e12, 47.85e12),
         ),
     )
 }

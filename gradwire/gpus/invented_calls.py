@@ -44,7 +44,7 @@ def invented_calls(files: Iterable[Path]) -> tuple[InventedCalls, ...]:
     counts: Counter[str] = Counter()
     sizes_bytes: Counter[str] = Counter()
     for file in files:
-        for line in _lines(file):
+        for line in lines_of(file):
             with suppress(msgspec.DecodeError):
                 read = decoded(line, InventedCalls)
                 counts[read.call] += read.count
@@ -52,7 +52,8 @@ def invented_calls(files: Iterable[Path]) -> tuple[InventedCalls, ...]:
     return tuple(InventedCalls(call, counts[call], sizes_bytes[call]) for call in MEANINGS if counts[call])
 
 
-def _lines(file: Path) -> list[str]:
+def lines_of(file: Path) -> list[str]:
+    """The lines that programs left in a file; none if it cannot be read."""
     with suppress(OSError), reading_budget(file):
         return read_text(file, MOST_BYTES, errors="replace").splitlines()
     return []

@@ -18,6 +18,7 @@ import msgspec
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import MachineFault
 from gradwire.files import replacing
+from gradwire.gpus.device_use import DeviceUse, device_uses
 from gradwire.gpus.invented_calls import InventedCalls, invented_calls
 from gradwire.inside.program_protocol import (
     FIGURES_FOLDER,
@@ -106,6 +107,8 @@ class ProgramRunSummary(msgspec.Struct, frozen=True):
     report: Report
     #: Calls to GPUs whose answers were invented.
     invented: tuple[InventedCalls, ...] = ()
+    #: What scripts of PyTorch had their GPUs do, by process.
+    device_use: tuple[DeviceUse, ...] = ()
 
     @property
     def exit_status(self) -> int:
@@ -194,7 +197,7 @@ def execute(request: JobRequest) -> ProgramRunSummary:
             take, lambda: heard.report is not None or job.refused is not None, limits, stop=request.stop
         )
         memory_bytes = job.running.memory_bytes()
-    invented = _take_invented(request)
+    of_gpus = _take_calls(request)
     with suppress(OSError):  # programs have left figures there
         (request.folder / FIGURES_FOLDER).rmdir()
     if not in_time:
@@ -204,7 +207,7 @@ def execute(request: JobRequest) -> ProgramRunSummary:
             f"{request.limit_names.wall}"
         )
     job.raise_refused()
-    summary = _summary(request, heard, memory_bytes, time.monotonic() - begin_s, invented)
+    summary = _summary(request, heard, memory_bytes, time.monotonic() - begin_s, of_gpus)
     with replacing(request.folder / SUMMARY_FILE) as partial:
         partial.write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n")
     if summary.report.timed_out:
@@ -215,18 +218,26 @@ def execute(request: JobRequest) -> ProgramRunSummary:
     return summary
 
 
-def _take_invented(request: JobRequest) -> tuple[InventedCalls, ...]:
-    """Reads what programs left of calls to GPUs with invented answers, and removes their files."""
-    files = [calls_file(request.folder, place) for place in request.places]
-    found = invented_calls(files)
-    for file in files:
+@dataclass(frozen=True)
+class _CallsToGpus:
+    """What programs left about their GPUs."""
+
+    invented: tuple[InventedCalls, ...]
+    device_use: tuple[DeviceUse, ...]
+
+
+def _take_calls(request: JobRequest) -> _CallsToGpus:
+    """Reads what programs left about calls to GPUs, and removes their files."""
+    files = {place: calls_file(request.folder, place) for place in request.places}
+    found = _CallsToGpus(invented_calls(files.values()), device_uses(files))
+    for file in files.values():
         with suppress(OSError):  # mostly none is there; and a program may have made a folder of that name
             file.unlink()
     return found
 
 
 def _summary(
-    request: JobRequest, heard: JobEvents, memory_bytes: int, wall_s: float, invented: tuple[InventedCalls, ...]
+    request: JobRequest, heard: JobEvents, memory_bytes: int, wall_s: float, of_gpus: _CallsToGpus
 ) -> ProgramRunSummary:
     assert heard.report is not None
     names = request.fabric.host_names()
@@ -237,7 +248,8 @@ def _summary(
         wall_s=wall_s,
         memory_bytes=memory_bytes,
         report=heard.report,
-        invented=invented,
+        invented=of_gpus.invented,
+        device_use=of_gpus.device_use,
     )
 
 

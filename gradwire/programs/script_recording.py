@@ -102,7 +102,7 @@ def _python_path() -> Iterator[Path]:
     """A folder with the recorder, and nothing else of gradwire's packages."""
     with temporary_folder() as folder:
         (folder / PACKAGE.name).symlink_to(PACKAGE)
-        shutil.copy(PACKAGE / "recorder" / "sitecustomize.py", folder / "sitecustomize.py")
+        shutil.copy(PACKAGE / "script_start" / "sitecustomize.py", folder / "sitecustomize.py")
         yield folder
 
 
@@ -183,6 +183,7 @@ class _Script:
             **given,
             "PYTHONPATH": os.pathsep.join(filter(None, (str(self._path), given.get("PYTHONPATH")))),
             "PYTHONUNBUFFERED": "1",
+            "GRADWIRE_SCRIPT_START": "gradwire.recorder.start",
             "GRADWIRE_RECORD": json.dumps(settings),
             OWNER_VARIABLE: this_process(),
             # As torchrun has them.

@@ -8,9 +8,6 @@ reads files from anybody: the script could have written it itself.
 from __future__ import annotations
 
 import atexit
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import json
 import os
 import signal
@@ -18,47 +15,12 @@ import sys
 from typing import Any
 
 from gradwire.recorder.left_files import write_state
+from gradwire.script_start.torch_import import when_torch_is_imported
 
 SETTINGS = "GRADWIRE_RECORD"
 """Variable with the settings in JSON: `file`, `rank`, `world`, `iterations`, `values`, and `process`, of the first
 process that was seen."""
 PR_SET_PDEATHSIG = 1
-
-
-class _TorchFinder(importlib.abc.MetaPathFinder):
-    """Finds torch where the others find it, and has the recording begin once it is imported."""
-
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self._settings = settings
-
-    def find_spec(self, fullname: str, *_: Any) -> Any:
-        """See MetaPathFinder."""
-        if fullname != "torch":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec("torch")
-        if spec is None or spec.loader is None:
-            write_state(self._settings, "no torch", sys.executable)
-            return None
-        spec.loader = _Then(spec.loader, self._settings)
-        return spec
-
-
-class _Then(importlib.abc.Loader):
-    """Loads torch, and then begins."""
-
-    def __init__(self, loader: Any, settings: dict[str, Any]) -> None:
-        self._loader, self._settings = loader, settings
-
-    def create_module(self, spec: Any) -> Any:
-        """See Loader."""
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: Any) -> None:
-        """See Loader."""
-        module.__spec__.loader = module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        _begin(self._settings)
 
 
 def watch_for_torch() -> None:
@@ -71,7 +33,7 @@ def watch_for_torch() -> None:
     if settings["is_first"]:
         _end_with_parent()
         write_state(settings, "started", " ".join(sys.version.split()[:1]))
-    sys.meta_path.insert(0, _TorchFinder(settings))
+    when_torch_is_imported(lambda: _begin(settings), absent=lambda: write_state(settings, "no torch", sys.executable))
 
 
 def _end_with_parent() -> None:

@@ -45,7 +45,7 @@ OF_MODULES = {"array_files": ("numpy",), "cache_files": ("msgspec",), "typed_jso
 """Libraries that some of them need."""
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("__main__",),
-    ("cli", "api", "lab", "plugin", "devices", "recorder"),
+    ("cli", "api", "lab", "plugin", "devices", "recorder", "gpu_scripts"),
     ("console",),
     ("runs",),
     ("programs",),
@@ -56,6 +56,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("network",),
     ("datatypes",),
     FOR_ALL,
+    ("script_start",),
 )
 """From top to bottom; each imports what is below it, and nobody in its own layer."""
 KNOW_EACH_OTHER = (FOR_ALL,)

@@ -28,6 +28,8 @@ struct region {
 	struct place place;
 	/* Of the file without a name that other processes may map; -1 for none. */
 	int file;
+	/* The program's own memory, which stands in for a device's. */
+	int is_lent;
 };
 
 static struct region *regions;
@@ -56,13 +58,13 @@ struct place place_of(const void *address)
 	return place;
 }
 
-static void note(void *base, size_t size_bytes, struct place place, int file)
+static void note(void *base, size_t size_bytes, struct place place, int file, int is_lent)
 {
 	struct region *region = malloc(sizeof(*region));
 
 	if (!region)
 		end_program("no memory for its own notes");
-	*region = (struct region){.base = base, .size_bytes = size_bytes, .place = place, .file = file};
+	*region = (struct region){.base = base, .size_bytes = size_bytes, .place = place, .file = file, .is_lent = is_lent};
 	pthread_mutex_lock(&lock);
 	region->next = regions;
 	regions = region;
@@ -129,7 +131,7 @@ static hip_error allocate_on_device(void **address, size_t asked_bytes)
 			close(file);
 		return failed(OUT_OF_MEMORY);
 	}
-	note(*address, size_bytes, place, file);
+	note(*address, size_bytes, place, file, 0);
 	return SUCCESS;
 }
 
@@ -149,6 +151,10 @@ static hip_error release(void *address)
 	pthread_mutex_unlock(&lock);
 	if (!region)
 		return failed(INVALID_VALUE);
+	if (region->is_lent) {
+		free(region);
+		return SUCCESS;
+	}
 	if (region->place.kind == DEVICE_MEMORY || (region->place.kind == HOST_MEMORY && region->size_bytes > KEPT_BYTES))
 		munmap(region->base, region->size_bytes);
 	if (region->place.kind == DEVICE_MEMORY && region->place.device >= 0)
@@ -175,6 +181,15 @@ EXPORTED hip_error hipFree(void *address)
 	return release(address);
 }
 
+/* No function of HIP: memory of the program's own is the calling thread's device's, until hipFree of the same address. */
+EXPORTED hip_error gradwire_lend_memory(void *address, size_t size_bytes)
+{
+	struct place place = {.kind = DEVICE_MEMORY, .device = current_device()};
+
+	note(address, size_bytes, place, -1, 1);
+	return SUCCESS;
+}
+
 EXPORTED hip_error hipHostMalloc(void **address, size_t asked_bytes, unsigned flags)
 {
 	size_t size_bytes = (asked_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
@@ -186,7 +201,7 @@ EXPORTED hip_error hipHostMalloc(void **address, size_t asked_bytes, unsigned fl
 	*address = mapped(size_bytes, -1);
 	if (!*address)
 		return failed(OUT_OF_MEMORY);
-	note(*address, size_bytes, (struct place){.kind = HOST_MEMORY}, -1);
+	note(*address, size_bytes, (struct place){.kind = HOST_MEMORY}, -1, 0);
 	return SUCCESS;
 }
 
@@ -198,7 +213,7 @@ EXPORTED hip_error hipHostFree(void *address)
 EXPORTED hip_error hipHostRegister(void *address, size_t size_bytes, unsigned flags)
 {
 	(void)flags;
-	note(address, size_bytes, (struct place){.kind = REGISTERED_MEMORY}, -1);
+	note(address, size_bytes, (struct place){.kind = REGISTERED_MEMORY}, -1, 0);
 	return SUCCESS;
 }
 
@@ -279,7 +294,7 @@ EXPORTED hip_error hipIpcOpenMemHandle(void **address, hip_ipc_handle handle, un
 	close(file);
 	if (!*address)
 		return failed(MAP_FAILED_ERROR);
-	note(*address, shared.size_bytes, (struct place){.kind = DEVICE_MEMORY, .device = -1}, -1);
+	note(*address, shared.size_bytes, (struct place){.kind = DEVICE_MEMORY, .device = -1}, -1, 0);
 	return SUCCESS;
 }
 

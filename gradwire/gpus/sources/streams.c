@@ -69,6 +69,7 @@ static void perform(struct stream *stream, const struct task *task)
 		let_go(task->event);
 		break;
 	case CALLBACK: task->call(stream == &null_stream ? NULL : stream, SUCCESS, task->data); break;
+	case HOLD: sleep_until(task->until_ns); break;
 	}
 }
 
@@ -258,6 +259,12 @@ EXPORTED hip_error hipStreamAddCallback(hip_stream stream, hip_callback call, vo
 {
 	(void)flags;
 	return queue(stream, &(struct task){.kind = CALLBACK, .call = call, .data = data});
+}
+
+/* No function of HIP: what is queued behind begins at a time of CLOCK_MONOTONIC or later, as behind kernels that end then. */
+EXPORTED hip_error gradwire_hold_stream(hip_stream stream, int64_t until_ns)
+{
+	return queue(stream, &(struct task){.kind = HOLD, .until_ns = until_ns});
 }
 
 EXPORTED hip_error hipMemcpyAsync(void *to, const void *from, size_t size_bytes, int direction, hip_stream stream)

@@ -14,7 +14,7 @@ struct launch {
 	uint64_t arguments[3];
 };
 
-enum task_kind { COPY, FILL, KERNEL, RECORD, WAIT, CALLBACK };
+enum task_kind { COPY, FILL, KERNEL, RECORD, WAIT, CALLBACK, HOLD };
 
 /* What is queued. */
 struct task {
@@ -36,6 +36,7 @@ struct task {
 			hip_callback call;
 			void *data;
 		};
+		int64_t until_ns;
 	};
 };
 

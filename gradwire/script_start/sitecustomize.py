@@ -1,8 +1,9 @@
-"""Imported by the Python that runs a user's script, before the script: waits for torch, and then records.
+"""Imported by the Python that runs a user's script, before the script: calls what the environment names.
 
 Python imports one module of this name. If the user's Python has another, that one is imported from here.
 """
 
+import importlib
 import importlib.machinery
 import importlib.util
 import os
@@ -23,7 +24,5 @@ def _import_theirs() -> None:
 
 
 _import_theirs()
-if "GRADWIRE_RECORD" in os.environ:
-    from gradwire.recorder import start
-
-    start.watch_for_torch()
+if "GRADWIRE_SCRIPT_START" in os.environ:  # the module whose `watch_for_torch` is called
+    importlib.import_module(os.environ["GRADWIRE_SCRIPT_START"]).watch_for_torch()
