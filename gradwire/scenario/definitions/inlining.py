@@ -161,6 +161,8 @@ class _Reader:
         name = content.pop("name")
         assert isinstance(name, str), "it was validated when it was read"
         if _is_another(table, name, content):
+            if path.suffix == ".json":  # of Hugging Face's, which has no name but its folder's
+                return self._keep(table, f"{name}-config", path, content)
             raise InputFault(
                 f"{path}: name = '{name}': gradwire has another {NOUNS[table]} of this name; give yours another name"
             )

@@ -29,11 +29,7 @@ RATE_SHARE = {(RING, LL): 0.08, (RING, SIMPLE): 1.0, (TREE, LL): 0.06}
 """`bwRatio` of one and two machines. Trees by Simple are not taken on one machine, nor is LL128 on this GPU."""
 LL_FROM_ROOT = 1.65
 """Rings by LL that begin or end at a root are faster by this (`ncclTopoTuneModel`)."""
-# fmt: off
-TREE_CORRECTION = (
-    *(0.1,) * 6, 1.0, 1.0, 1.0, 1.0, 1.0, 0.6, 1.0, 0.9, 1.0, 1.0, *(0.1,) * 11,
-)
-# fmt: on
+TREE_CORRECTION = (*(0.1,) * 6, *(1.0,) * 5, 0.6, 1.0, 0.9, 1.0, 1.0, *(0.1,) * 11)
 """`treeCorrectionFactor` of LL: for 64 bytes and each further power of two."""
 LEAST_BYTES = 64
 
@@ -62,8 +58,8 @@ def _estimate(kind: Collective, size_bytes: int, algorithm: NcclAlgorithm, proto
     gb_per_s = LINKS * XGMI_GB_PER_S * RATE_SHARE[algorithm, protocol]
     hop_us = HOP_US[algorithm, protocol]
     if algorithm is TREE:
-        power = max(0, size_bytes // LEAST_BYTES).bit_length() - 1
-        gb_per_s *= TREE_CORRECTION[min(max(power, 0), len(TREE_CORRECTION) - 1)] / 2
+        power = max(1, size_bytes // LEAST_BYTES).bit_length() - 1
+        gb_per_s *= TREE_CORRECTION[min(power, len(TREE_CORRECTION) - 1)] / 2
         hops = 2 * (GPUS - 1)
     else:
         hops = _steps(kind)

@@ -243,3 +243,18 @@ name = "ddp"
     profile = catalogue_of(point.section.defined).model("Llama-3.1-8B")
     assert profile == replace(hugging_face_profile(folder / "config.json"), source=profile.source, name="Llama-3.1-8B")
     assert tells(profile.source, "llama", "8192 tokens")
+
+
+def test_a_folder_may_be_called_as_a_model_of_gradwires(tmp_path: Path) -> None:
+    """Who clones a public repository has not chosen its name."""
+    folder = tmp_path / "llama3-8b"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(LLAMA | {"num_hidden_layers": 2}))
+    scenario = tmp_path / "scenario.toml"
+    scenario.write_text(
+        'title = "t"\ncluster.workers = 2\nfabric.rate = "10gbit"\nstrategy.name = "ring"\n'
+        'model = { name = "./llama3-8b/config.json", device = "a100" }\n'
+    )
+    (point,) = load_scenario(scenario).points
+    assert point.section.model.name == "llama3-8b-config"
+    assert point.resolved.job.profile.parameters < 2_000_000_000
