@@ -4,7 +4,7 @@
 
 Servers have 8 GPUs with a NIC of 400 Gbit/s each. Either all NICs of a server are at one leaf, or each at the leaf of its rail; as
 many spines as NICs at a leaf, so that nothing is oversubscribed. Sizes are DeepEP's (github.com/deepseek-ai/DeepEP, commit
-0297fc80, docs/legacy.md): 7,168 features, 8 experts of each token, FP8 to the experts and BF16 back.
+0297fc80, docs/legacy): 7,168 features, 8 experts of each token, FP8 to the experts and BF16 back.
 
 - "low-latency": 128 tokens of each rank go straight to the ranks of their experts; between GPUs of one server by NVLink.
 - "normal": 4,096 tokens, each once to every server that has one of its experts, to the GPU with the sender's number, which
@@ -45,7 +45,7 @@ PUBLISHED_US = {
     ("low-latency", 32): (155, 273),
     ("low-latency", 64): (173, 314),
 }
-"""Latencies of dispatch and combine that docs/legacy.md has, with what GPUs do, on InfiniBand."""
+"""Latencies of dispatch and combine that docs/legacy has, with what GPUs do, on InfiniBand."""
 ITERATIONS = 2
 """The first one warms up."""
 HEAD = "| kernels | network | routing | dispatch, us | over ideal | combine, us | over ideal |"
