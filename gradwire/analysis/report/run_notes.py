@@ -44,7 +44,7 @@ def tell_finer_bursts(points: int, gso_bytes: int) -> str:
     """Tells that hosts handed over finer bursts, because those of 64 KiB would have moved an iteration."""
     return (
         f"fabric.gso: hosts sent bursts of {gso_bytes:,} bytes at {_points(points)}, of which an iteration is so short that "
-        "those of 64 KiB would move it"
+        "those of 64 KiB could move it"
     )
 
 

@@ -222,7 +222,7 @@ class FabricSection(Section):
     """Largest IP packet."""
     gso: SizeBytes | None = Field(None, ge=576, le=MAX_GSO_BYTES)
     """The largest burst that a host hands to its port at once (segmentation offload). Unset: 64 KiB, or, where an iteration
-    is so short that those would move it by more than 2 %, 12 KiB or one frame, as estimated before a run; with `lossless`
+    is so short that those could move it by more than 5 %, 12 KiB or one frame, as estimated before a run; with `lossless`
     16 KiB; with `routing` = "spray" 12 KiB, so that a message of 64 KiB has bursts for several ways; with `buffer` or `ecn`
     one frame, for there a burst would be dropped or marked as a whole."""
     buffer: Literal["deep"] | Annotated[SizeBytes, Field(ge=LEAST_BUFFER_BYTES, le=LARGEST_BUFFER_BYTES)] = "deep"

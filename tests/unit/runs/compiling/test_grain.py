@@ -71,5 +71,5 @@ def test_a_long_iteration_and_what_the_scenario_says_stay_as_they_are(
 
 
 def test_the_limit_is_above_what_the_papers_have_and_the_note_names_the_key() -> None:
-    assert 0.002 < MOST_EFFECT < 0.05
+    assert 0.03 < MOST_EFFECT < 0.1, "more than ACKs take, and less than what bursts did to P3"
     assert tell_finer_bursts(2, FINE_GSO_BYTES).startswith("fabric.gso: ")
