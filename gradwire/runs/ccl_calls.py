@@ -84,7 +84,7 @@ def _of_rccl(given: CclOptions, kind: TestedCall) -> CallMachines:
         )
 
     notes = [
-        f"RCCL 2.21.5, {rccl.GPUS} {MI300X}, each joined to the others by a link of xGMI; all times are RCCL's own",
+        f"RCCL 2.21.5, {rccl.GPUS} {MI300X}, each joined to the others by a link of xGMI; latencies are those of RCCL's source",
         f"links: {rccl.LINKS} x {rccl.XGMI_GB_PER_S:g} GB/s, of which {rccl.LINKS_SHARE:.0%} are reached, fitted to 8 GiB",
         "RCCL with MSCCL or MSCCL++ takes their algorithms below some 8 MiB, which are faster and not in this model",
     ]
